@@ -1,0 +1,55 @@
+"""diffdag: what changed between two conditions, as a difference DAG."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from diffdag.estimator import DifferenceDAG
+    from diffdag.moments import Moments
+    from diffdag.precision import precision_difference
+    from diffdag.result import DifferenceResult, load_result
+    from diffdag.sem import LinearSEM, SEMPair, simulate_pair
+    from diffdag.validation import DiffDagWarning, InputError
+
+# Names are imported on first use: `import diffdag` stays quick.
+_HOME = {
+    "DiffDagWarning": "validation",
+    "DifferenceDAG": "estimator",
+    "DifferenceResult": "result",
+    "InputError": "validation",
+    "LinearSEM": "sem",
+    "Moments": "moments",
+    "SEMPair": "sem",
+    "load_result": "result",
+    "precision_difference": "precision",
+    "simulate_pair": "sem",
+}
+
+__all__ = [
+    "DiffDagWarning",
+    "DifferenceDAG",
+    "DifferenceResult",
+    "InputError",
+    "LinearSEM",
+    "Moments",
+    "SEMPair",
+    "load_result",
+    "precision_difference",
+    "simulate_pair",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("diffdag")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"diffdag.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'diffdag' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

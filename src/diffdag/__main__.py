@@ -1,0 +1,5 @@
+"""``python -m diffdag``."""
+
+from diffdag.cli import main
+
+main()

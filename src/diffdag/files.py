@@ -1,0 +1,193 @@
+"""Files in, Arrow tables out.
+
+Text goes through Arrow's reader: it is strict about ragged rows and keeps repeated header names, so that
+both can be reported instead of being repaired in silence.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from diffdag.sem import default_names
+from diffdag.validation import InputError, plural
+
+_DELIMITERS = ",;\t|"
+
+
+def read_table(path: str | Path, *, text: Sequence[str] = ()) -> Any:
+    """Read one table from a file.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV or TXT (also with ``.gz``), Parquet (``.parquet``, ``.pq``), Feather (``.feather``,
+        ``.arrow``), NPY or NPZ. Text files have a header line; the delimiter of ``.csv`` and ``.txt`` is
+        the one of comma, semicolon, tab and ``|`` that the header uses most. An NPZ holds one 2-d array and
+        optionally its column names as ``names`` or ``columns``; arrays without names get X1, ..., Xp.
+    text : sequence of str
+        Columns of a text file to keep as written, such as the group column: "007" is not 7.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    InputError
+        If the file is missing, empty or not what its name says.
+    OSError
+        If the file exists and cannot be opened.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    reader = _READERS.get(kind)
+    if not path.exists():
+        raise InputError(f"file '{path}' does not exist; check the path")
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder; give a file")
+    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join(_READERS)}")
+    with path.open("rb") as file:
+        if not file.read(1):
+            raise InputError(f"file '{path}' is empty; check the export")
+    try:
+        table = reader(path, text)
+        _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise
+    except InputError:
+        raise
+    except Exception as error:  # what the readers raise on damaged files has no end
+        if isinstance(error, UnicodeDecodeError) and reader is _read_text:
+            raise InputError(f"file '{path}' is not UTF-8 text; export it as CSV in UTF-8") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise InputError(f"file '{path}' cannot be read as {kind} ({reason}); check the export") from error
+    return table
+
+
+def _kind(path: Path) -> str:
+    """File type by the ending of the name, seen through .gz."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+
+
+def _read_text(path: Path, text: Sequence[str]) -> Any:
+    delimiter, size = _read_header(path)
+    options = {
+        # A line of a wide table has to fit into one block.
+        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * size)),
+        "parse_options": pa.csv.ParseOptions(delimiter=delimiter),
+        "convert_options": pa.csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string())),
+    }
+    try:
+        table = pa.csv.read_csv(path, **options)
+    except pa.ArrowInvalid:
+        _report_ragged_row(path, options)
+        raise
+    return table.rename_columns([name.strip() for name in table.column_names])
+
+
+def _read_header(path: Path) -> tuple[str, int]:
+    """Find the delimiter and the length in characters of the first line that is not empty."""
+    opener: Callable[..., Any] = gzip.open if path.suffix.lower() == ".gz" else open
+    with opener(path, "rt", encoding="utf-8-sig") as file:
+        line = next((line for line in file if line != "\n"), "")
+    if not line.strip():
+        raise InputError(f"file '{path}' is empty; check the export")
+    if "\0" in line:
+        raise InputError(f"file '{path}' is not a text table; export it as CSV in UTF-8")
+    unquoted = re.sub(r'"[^"]*"', "", line)
+    delimiter = "\t" if _kind(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
+    names = next(csv.reader([line], delimiter=delimiter))
+    if _looks_like_data(names):
+        raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
+    return delimiter, len(line)
+
+
+def _looks_like_data(header: list[str]) -> bool:
+    """Tell a row of numbers from names, which may be 0, 1, 2, ... as written from an unnamed array."""
+    fields = header[1:] if header[0] == "" else header
+    try:
+        values = [float(field) for field in fields]
+    except ValueError:
+        return False
+    counting = any(fields == [str(k + start) for k in range(len(fields))] for start in (0, 1))
+    return bool(values) and not (counting and len(fields) > 2)
+
+
+def _report_ragged_row(path: Path, options: dict[str, Any]) -> None:
+    """Read again for the number of the row that Arrow refused: with threads rows are not counted."""
+    options["read_options"].use_threads = False
+    try:
+        pa.csv.read_csv(path, **options)
+    except pa.ArrowInvalid as error:
+        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+        if ragged:
+            row, expected, found = (int(number) for number in ragged.groups())
+            raise InputError(
+                f"row {row - 1} of '{path}' has {plural(found, 'field')} and the header has {expected}; "
+                "check the export"
+            ) from error
+
+
+def _read_parquet(path: Path, text: Sequence[str]) -> Any:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
+
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
+def _read_feather(path: Path, text: Sequence[str]) -> Any:
+    from pyarrow import feather  # noqa: PLC0415
+
+    return feather.read_table(path)
+
+
+def _read_npy(path: Path, text: Sequence[str]) -> Any:
+    with path.open("rb") as file:  # numpy leaves files open that it cannot read
+        return _table_from_array(np.load(file, allow_pickle=False), None, path)
+
+
+def _read_npz(path: Path, text: Sequence[str]) -> Any:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    names = arrays.pop("names", arrays.pop("columns", None))
+    if len(arrays) != 1:
+        raise InputError(
+            f"'{path}' holds {plural(len(arrays), 'array')}; give one table, with its names as 'names'"
+        )
+    return _table_from_array(next(iter(arrays.values())), names, path)
+
+
+def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Path) -> Any:
+    if array.ndim != 2 or array.dtype.kind not in "biufSU":
+        raise InputError(
+            f"the array in '{path}' is {array.ndim}-d {array.dtype}; give a 2-d array of numbers"
+        )
+    given = default_names(array.shape[1]) if names is None else tuple(str(name) for name in names.ravel())
+    if len(given) != array.shape[1]:
+        raise InputError(
+            f"'{path}' has {plural(len(given), 'name')} for {plural(array.shape[1], 'column')}; name each"
+        )
+    return pa.table([pa.array(column) for column in array.T], names=list(given))
+
+
+_READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
+    ".csv": _read_text,
+    ".tsv": _read_text,
+    ".txt": _read_text,
+    ".parquet": _read_parquet,
+    ".pq": _read_parquet,
+    ".feather": _read_feather,
+    ".arrow": _read_feather,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}

@@ -1,0 +1,138 @@
+"""What Algorithm 1 asks again and again: the precision difference over a set of variables.
+
+Entries are returned as ``Delta[i, j] / (w_i w_j)`` with ``w_i^2 = sqrt(Omega1[i, i] Omega2[i, i])`` over the same set. This has no units, and is the scale of
+partial correlations, on which Assumption 3 of the paper bounds the changes from below: where the diagonals
+agree, it is the difference of two partial correlations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from diffdag.precision import ESTIMATORS, symmetrise
+from diffdag.precision.problem import DifferenceProblem
+from diffdag.sem import LinearSEM
+
+FloatArray = NDArray[np.float64]
+Members = tuple[int, ...]
+
+
+class Differences(ABC):
+    """Precision differences over sets of variables, each worked out once."""
+
+    def __init__(self, p: int, n_jobs: int | None = None) -> None:
+        self.p = p
+        self.n_jobs = n_jobs
+        self._known: dict[Members, FloatArray] = {}
+
+    def over(self, members: Iterable[int]) -> FloatArray:
+        """The normalised difference over `members`, in ascending order of the members."""
+        key = tuple(sorted(members))
+        if key not in self._known:
+            self._known[key] = self._compute(key)
+        return self._known[key]
+
+    def entry(self, members: Iterable[int], i: int, j: int) -> float:
+        """Absolute entry ``(i, j)`` of the normalised difference over `members`."""
+        key = sorted(members)
+        return abs(float(self.over(key)[key.index(i), key.index(j)]))
+
+    def prefetch(self, sets: Iterable[Iterable[int]]) -> None:
+        """Work out several sets in parallel, where the user allows more than one job."""
+        if self.n_jobs in (None, 1):
+            return
+        missing = sorted({tuple(sorted(members)) for members in sets} - self._known.keys())
+        answers = Parallel(n_jobs=self.n_jobs)(delayed(self._compute)(key) for key in missing)
+        self._known.update(zip(missing, answers, strict=True))
+
+    @abstractmethod
+    def _compute(self, members: Members) -> FloatArray:
+        """The normalised difference over sorted `members`."""
+
+
+class ExactDifferences(Differences):
+    """Differences of two known models.
+
+    The precision over a set ``S`` is ``R' R``, where ``R`` is the last block of a QR factorisation of ``D^-1/2 (I - B)`` with
+    the columns of ``S`` last. Working with this square root instead of ``Sigma`` or ``Omega`` keeps twice the digits: at p = 100
+    with 80 neighbours a variable ``Sigma`` has a condition number up to 1e16.
+    """
+
+    def __init__(self, first: LinearSEM, second: LinearSEM) -> None:
+        super().__init__(len(first.names))
+        self.roots = first.root_precision(), second.root_precision()
+
+    def root_over(self, members: Members) -> tuple[FloatArray, FloatArray]:
+        """Square roots of both precision matrices over `members`."""
+        inside = set(members)
+        outside = [k for k in range(self.p) if k not in inside]
+        first, second = (np.linalg.qr(root[:, [*outside, *members]], mode="r") for root in self.roots)
+        return first[len(outside) :, len(outside) :], second[len(outside) :, len(outside) :]
+
+    def rounding(self, members: Members, threshold: float) -> float:
+        """A bound on rounding errors over large subsets of `members`, read off the entries that are zero over all of them.
+
+        The search in `prune` looks at so many entries that some lie below a generous threshold by chance.
+        """
+        size = np.abs(self.over(members))
+        return max(1e-12, 30 * float(size[size <= threshold].max(initial=0.0)))
+
+    def _compute(self, members: Members) -> FloatArray:
+        first, second = (root.T @ root for root in self.root_over(members))
+        return normalise(first - second, np.diag(first), np.diag(second))
+
+
+class SampleDifferences(Differences):
+    """Differences estimated from two standardised covariance matrices.
+
+    Parameters
+    ----------
+    problem : DifferenceProblem
+        Both covariance matrices and the absolute penalty, which is the same for every set.
+    samples : int
+        The smaller number of rows.
+    estimator : str
+        One of `diffdag.precision.ESTIMATORS`.
+    n_jobs : int, optional
+        Number of parallel jobs for `prefetch`.
+    """
+
+    def __init__(
+        self, problem: DifferenceProblem, samples: int, estimator: str, n_jobs: int | None = None
+    ) -> None:
+        super().__init__(len(problem.sigma1), n_jobs)
+        self.problem = problem
+        self.samples = samples
+        self.estimator = estimator
+        self.unfinished = 0
+
+    def _compute(self, members: Members) -> FloatArray:
+        block = np.ix_(members, members)
+        sigma1, sigma2 = self.problem.sigma1[block], self.problem.sigma2[block]
+        solution = ESTIMATORS[self.estimator](DifferenceProblem(sigma1, sigma2, self.problem.penalty))
+        self.unfinished += not solution.converged
+        precisions = (_conditional_precision(sigma, self.samples) for sigma in (sigma1, sigma2))
+        return normalise(symmetrise(solution.delta.toarray()), *precisions)
+
+
+def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray) -> FloatArray:
+    """``Delta[i, j] / (w_i w_j)`` with ``w_i^2`` the geometric mean of the two conditional precisions."""
+    weight = (precision1 * precision2) ** 0.25
+    normalised: FloatArray = delta / np.outer(weight, weight)
+    return normalised
+
+
+def _conditional_precision(sigma: FloatArray, samples: int) -> FloatArray:
+    """Diagonal of the inverse; with too few rows to invert, of the shrunken matrix of Chen et al. (2010, OAS)."""
+    p = len(sigma)
+    if samples <= p + 1:
+        mean, square = np.trace(sigma) / p, float(np.sum(sigma**2))
+        spread = (samples + 1 - 2 / p) * (square - p * mean**2)
+        share = min(1.0, ((1 - 2 / p) * square + (p * mean) ** 2) / spread) if spread > 0 else 1.0
+        sigma = (1 - share) * sigma + share * mean * np.eye(p)
+    return np.diag(np.linalg.inv(sigma))

@@ -1,0 +1,183 @@
+"""The paper's linear programme, solved exactly by generating columns and rows.
+
+    minimise |Delta|_1   subject to   max |Sigma1 Delta Sigma2 - (Sigma2 - Sigma1)| <= lambda        (P)
+    maximise <b, Y> - lambda |Y|_1   subject to   max |Sigma1 Y Sigma2| <= 1                         (D)
+
+with ``b = Sigma2 - Sigma1`` (equation 2 of the paper with the sign of the identity). The problem has ``p^2`` variables and
+constraints and its matrix is a Kronecker product, which is never formed: at the optimum few entries of ``Delta`` and of ``Y`` are
+not zero. HiGHS solves (D) restricted to a few entries ``I`` of ``Y`` and a few constraints ``J``; its row duals are an optimal
+``Delta`` on ``J``. All constraints of (P) and (D) are then checked with two thin products each, the worst are added, and
+HiGHS goes on from its last basis. Bounds on ``Y`` keep the restricted problem finite while ``I`` and ``J`` grow (they act as a
+penalised slack in (P)). The certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1``
+and the value of ``Y`` scaled until it is feasible for (D).
+"""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from diffdag.precision.dtrace import solve_dtrace
+from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution, sandwich
+
+IntArray = NDArray[np.intp]
+Entries = tuple[IntArray, IntArray]
+MAX_ROUNDS = 1_000
+START_ROUNDS, START_SWEEPS = 8, 10
+START_TOLERANCE = 0.05  # the D-trace start need only be rough
+CUT = 0.2
+FIRST_BOUND, LAST_BOUND = 1e3, 1e9
+HIGHS_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "presolve": "off",
+    "simplex_strategy": 4,  # primal: the last basis stays feasible when variables are added
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+
+
+def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Solution:
+    """Solve (P) and (D) to a relative gap and a violation of at most `tolerance`."""
+    p = len(problem.sigma1)
+    if problem.penalty_max <= problem.penalty:
+        return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
+    master = _Master(problem)
+    master.start()
+    for rounds in range(1, MAX_ROUNDS + 1):
+        delta, dual = master.solve()
+        residual = problem.residual(delta)
+        price = sandwich(problem.sigma1, dual, problem.sigma2)
+        solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
+        if solution.converged or not master.grow(residual, price):
+            break
+    return solution
+
+
+def _certify(
+    problem: DifferenceProblem,
+    delta: csr_array,
+    dual: csr_array,
+    residual: FloatArray,
+    price: FloatArray,
+    rounds: int,
+    tolerance: float,
+) -> Solution:
+    """Violation of (P) and relative gap to (D), both over all entries."""
+    primal = float(np.abs(delta.data).sum())
+    value = float(dual.multiply(problem.target).sum()) - problem.penalty * float(np.abs(dual.data).sum())
+    value /= max(1.0, float(np.abs(price).max()))
+    violation = problem.violation(residual)
+    gap = abs(primal - value) / max(1.0, primal)
+    done = violation <= tolerance and gap <= tolerance
+    return Solution(delta, primal, violation, gap, rounds, done)
+
+
+class _Master:
+    """The restricted dual problem, kept alive in HiGHS: a column for each signed entry of ``Y``, a row for each constraint."""
+
+    def __init__(self, problem: DifferenceProblem) -> None:
+        self.problem = problem
+        empty = np.zeros(0, np.intp)
+        self.variables: Entries = (empty, empty)
+        self.signs: FloatArray = np.zeros(0)
+        self.constraints: Entries = (empty, empty)
+        self.bound = FIRST_BOUND
+        self.highs = highspy.Highs()
+        for option, value in HIGHS_OPTIONS.items():
+            self.highs.setOptionValue(option, value)
+
+    def start(self) -> None:
+        """Begin with the support of a rough D-trace solution: it is feasible for (P), and tight on its support."""
+        rough = solve_dtrace(self.problem, START_TOLERANCE * self.problem.penalty, START_ROUNDS, START_SWEEPS).delta.tocoo()
+        entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
+        self._add_constraints(entries)
+        self._add_variables(entries, signs)
+
+    def grow(self, residual: FloatArray, price: FloatArray) -> bool:
+        """Add the worst violators of (P) as variables and of (D) as constraints; false if nothing is left to do."""
+        most = max(20, len(self.constraints[0]) // 4)
+        rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
+        signs = -np.sign(residual[rows])
+        columns = worst_entries(price, 1 + 1e-8, most)
+        fresh = ~np.isin(self._code(rows, signs), self._code(self.variables, self.signs))
+        rows, signs = (rows[0][fresh], rows[1][fresh]), signs[fresh]
+        if len(signs) == len(columns[0]) == 0:
+            return self._relax_bounds()
+        self._add_constraints(columns)
+        self._add_variables(rows, signs)
+        return True
+
+    def _code(self, entries: Entries, signs: FloatArray) -> IntArray:
+        """One number for each signed entry."""
+        code: IntArray = 2 * (entries[0] * len(self.problem.sigma1) + entries[1]) + (signs > 0)
+        return code
+
+    def _coefficients(self, constraints: Entries, variables: Entries, signs: FloatArray) -> FloatArray:
+        """``Sigma1[k, i] Sigma2[j, l]`` for constraints ``(k, l)`` and signed variables ``(i, j)``."""
+        first = self.problem.sigma1[np.ix_(constraints[0], variables[0])]
+        block: FloatArray = first * self.problem.sigma2[np.ix_(constraints[1], variables[1])] * signs
+        return block
+
+    def _add_constraints(self, new: Entries) -> None:
+        """Rows ``-1 <= (Sigma1 Y Sigma2)[k, l] <= 1``."""
+        m = len(new[0])
+        block = self._coefficients(new, self.variables, self.signs)
+        self.highs.addRows(m, -np.ones(m), np.ones(m), block.size, *_dense(block))
+        self.constraints = _append(self.constraints, new)
+
+    def _add_variables(self, new: Entries, signs: FloatArray) -> None:
+        """Columns ``0 <= |Y[i, j]|`` of one sign, with value ``sign b - lambda``."""
+        m = len(signs)
+        block = self._coefficients(self.constraints, new, signs).T
+        cost = self.problem.penalty - signs * self.problem.target[new]
+        upper = np.full(m, self.bound)
+        self.highs.addCols(m, cost, np.zeros(m), upper, block.size, *_dense(block))
+        self.variables, self.signs = _append(self.variables, new), np.concatenate([self.signs, signs])
+
+    def solve(self) -> tuple[csr_array, csr_array]:
+        """Optimal ``Delta`` (from the row duals) and ``Y`` of the restricted problem."""
+        self.highs.run()
+        solution = self.highs.getSolution()
+        self.sizes: FloatArray = np.asarray(solution.col_value)
+        shape = self.problem.target.shape
+        # HiGHS minimises lambda |Y|_1 - <b, Y>, so its row duals are -Delta.
+        delta = csr_array((-np.asarray(solution.row_dual), self.constraints), shape=shape)
+        dual = csr_array((self.signs * self.sizes, self.variables), shape=shape)
+        delta.eliminate_zeros()
+        dual.eliminate_zeros()
+        return delta, dual
+
+    def _relax_bounds(self) -> bool:
+        """Widen the bounds on ``Y`` if one of them holds; false if none does."""
+        if not (self.sizes >= self.bound * (1 - 1e-9)).any() or self.bound >= LAST_BOUND:
+            return False
+        self.bound *= 10
+        m = len(self.signs)
+        self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, self.bound))
+        return True
+
+
+def worst_entries(matrix: FloatArray, bound: float, most: int) -> Entries:
+    """The largest absolute entries above `bound`, at most `most` and one for each row, because neighbours repeat each other."""
+    size = np.abs(matrix)
+    columns = size.argmax(axis=1)
+    rows = np.arange(len(size))
+    largest = size[rows, columns]
+    chosen = np.flatnonzero(largest > bound + CUT * max(0.0, largest.max() - bound))
+    if chosen.size > most:
+        chosen = chosen[np.argpartition(largest[chosen], -most)[-most:]]
+    return rows[chosen], columns[chosen]
+
+
+def _dense(block: FloatArray) -> tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]:
+    """Starts, indices and values of a dense block in HiGHS' compressed form."""
+    height, width = block.shape
+    starts = np.arange(height, dtype=np.int32) * width
+    return starts, np.tile(np.arange(width, dtype=np.int32), height), np.ascontiguousarray(block).ravel()
+
+
+def _append(old: Entries, new: Entries) -> Entries:
+    return np.concatenate([old[0], new[0]]), np.concatenate([old[1], new[1]])

@@ -1,0 +1,246 @@
+"""A result as JSON, CSV, GraphML and networkx graph, and back from JSON.
+
+The JSON is strict (no NaN, no Infinity) and carries a schema number. The difference of the precision
+matrices is stored by its non-zero entries, as three parallel lists of rows, columns and values, where
+rows and columns count the variables from 0; of a symmetric matrix only row <= column is stored.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+
+from diffdag.report.text import printable
+from diffdag.result import NUMBERS, DifferenceResult, Edge
+from diffdag.validation import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+SCHEMA = 1
+
+Json = dict[str, Any]
+
+
+def to_json(result: DifferenceResult) -> str:
+    """Return the result as JSON, one top-level key a line so that files can be compared."""
+    samples = result.samples and dict(zip(("first", "second"), result.samples, strict=True))
+    content: Json = {
+        "schema": SCHEMA,
+        "diffdag": version("diffdag"),
+        "method": result.method,
+        "labels": result.labels,
+        "samples": samples,
+        "variables": result.variables,
+        "invariant": result.invariant,
+        "unresolved": result.unresolved,
+        "order": result.order,
+        "settings": result.settings,
+        "notes": result.notes,
+        "edges": [asdict(edge) for edge in result.edge_list],
+        "delta_precision": _sparse(result.delta_precision.to_numpy()),
+    }
+    lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
+    return "{" + ",\n ".join(lines) + "}\n"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _sparse(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> Json:
+    symmetric = bool(np.array_equal(matrix, matrix.T))
+    row, column = np.nonzero(np.triu(matrix) if symmetric else matrix)
+    return {
+        "symmetric": symmetric,
+        "row": row.tolist(),
+        "column": column.tolist(),
+        "value": matrix[row, column].tolist(),
+    }
+
+
+def to_csv(result: DifferenceResult) -> str:
+    """Return the table of edges as CSV; unknown numbers are empty."""
+    # The csv module leaves a lone carriage return unquoted, and readers take it for the end of a line.
+    returns = any("\r" in name for name in result.variables)
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    return result.edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
+
+
+def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
+    """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
+    import networkx as nx  # noqa: PLC0415
+
+    graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
+    roles = dict.fromkeys(result.invariant, "invariant") | dict.fromkeys(result.unresolved, "unresolved")
+    for name in result.variables:
+        graph.add_node(name, role=roles.get(name, "changed"))
+    for edge in result.edge_list:
+        known = {key: value for key, value in asdict(edge).items() if value is not None}
+        source, target = known.pop("source"), known.pop("target")
+        graph.add_edge(source, target, **known)
+        if not edge.directed:
+            graph.add_edge(target, source, **known)
+    return graph
+
+
+def to_graphml(result: DifferenceResult) -> str:
+    """Return the graph as GraphML. XML has no control characters: in names they appear as escapes."""
+    import networkx as nx  # noqa: PLC0415
+
+    taken: dict[str, str] = {}
+    for name in result.variables:
+        shown = printable(name)
+        while shown in taken:
+            shown += "'"
+        taken[shown] = name
+    graph = nx.relabel_nodes(to_networkx(result), {name: shown for shown, name in taken.items()})
+    graph.graph = {key: printable(value) for key, value in graph.graph.items()}
+    return "\n".join(nx.generate_graphml(graph)) + "\n"
+
+
+def from_json(text: str | bytes, name: str) -> DifferenceResult:
+    """Check and read what `to_json` wrote; `name` says in messages where the text came from."""
+    try:
+        return _Reader(name).read(text)
+    except InputError:
+        raise
+    except (ValueError, OverflowError) as error:  # the parts do not fit together
+        raise InputError(f"result file {name!r}: {error}; save the result again") from None
+
+
+class _Reader:
+    """Takes checked values out of a parsed result file; the first fault ends the reading."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def fail(self, what: str, remedy: str = "save the result again with diffdag") -> NoReturn:
+        raise InputError(f"result file {self.name!r}: {what}; {remedy}")
+
+    def parse(self, text: str | bytes) -> Json:
+        def refuse(constant: str) -> NoReturn:
+            self.fail(f"{constant} is not a JSON number")
+
+        try:
+            decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+            content = json.loads(decoded, parse_constant=refuse)
+        except InputError:
+            raise
+        except (ValueError, RecursionError) as error:
+            where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+            self.fail(f"is not JSON{where}", "give the result.json that diffdag wrote")
+        if not isinstance(content, dict) or "schema" not in content:
+            self.fail("is not a diffdag result", "give the result.json that diffdag wrote")
+        schema = content["schema"]
+        if isinstance(schema, bool) or schema != SCHEMA:
+            self.fail(f"has schema {schema!r}, this version reads {SCHEMA}", "use the diffdag that wrote it")
+        return content
+
+    def read(self, text: str | bytes) -> DifferenceResult:
+        content = self.parse(text)
+        variables = self.names(content, "variables")
+        return DifferenceResult(
+            method=self.get(content, "method", str),
+            variables=variables,
+            invariant=self.names(content, "invariant"),
+            unresolved=self.names(content, "unresolved"),
+            order=tuple(self.texts(layer, "order") for layer in self.get(content, "order", list)),
+            edge_list=tuple(self.edge(item) for item in self.get(content, "edges", list)),
+            delta_precision=self.matrix(self.get(content, "delta_precision", dict), variables),
+            samples=self.samples(content),
+            settings=self.get(content, "settings", dict),
+            notes=self.names(content, "notes"),
+            labels=self.pair(self.names(content, "labels")),
+        )
+
+    def get(self, content: Json, key: str, kind: type | tuple[type, ...]) -> Any:
+        if key not in content:
+            self.fail(f"{key!r} is missing")
+        value = content[key]
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            words = {
+                str: "text",
+                list: "a list",
+                dict: "an object",
+                bool: "true or false",
+                int: "a whole number",
+            }
+            expected = " or ".join(words.get(each, "null") for each in kinds)
+            self.fail(f"{key!r} is {_short(value)}, expected {expected}")
+        return value
+
+    def texts(self, value: object, key: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self.fail(f"{key!r} must be a list of texts")
+        return tuple(value)
+
+    def names(self, content: Json, key: str) -> tuple[str, ...]:
+        return self.texts(self.get(content, key, list), key)
+
+    def pair(self, labels: tuple[str, ...]) -> tuple[str, str]:
+        if len(labels) != 2:
+            self.fail(f"'labels' has {len(labels)} entries, expected 2")
+        return labels[0], labels[1]
+
+    def samples(self, content: Json) -> tuple[int, int] | None:
+        given = self.get(content, "samples", (dict, type(None)))
+        if given is None:
+            return None
+        return self.get(given, "first", int), self.get(given, "second", int)
+
+    def edge(self, item: object) -> Edge:
+        if not isinstance(item, dict):
+            self.fail(f"an edge is {_short(item)}, expected an object")
+        numbers = {key: self.number(item[key], key) for key in NUMBERS if item.get(key) is not None}
+        return Edge(
+            source=self.get(item, "source", str),
+            target=self.get(item, "target", str),
+            directed=self.get(item, "directed", bool),
+            change=self.get(item, "change", (str, type(None))),
+            **{key: numbers.get(key) for key in self.present(item)},
+        )
+
+    def present(self, item: Json) -> tuple[str, ...]:
+        for key in NUMBERS:
+            if key not in item:
+                self.fail(f"{key!r} is missing in an edge")
+        return NUMBERS
+
+    def number(self, value: object, key: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            self.fail(f"{key!r} is {_short(value)}, expected a finite number")
+        return float(value)
+
+    def matrix(self, content: Json, variables: tuple[str, ...]) -> pd.DataFrame:
+        import pandas as pd  # noqa: PLC0415
+
+        row, column = (self.places(content, key, len(variables)) for key in ("row", "column"))
+        value = [self.number(item, "value") for item in self.get(content, "value", list)]
+        if not len(row) == len(column) == len(value):
+            self.fail("'delta_precision' has lists of different lengths")
+        full = np.zeros((len(variables), len(variables)))
+        full[row, column] = value
+        if self.get(content, "symmetric", bool):
+            full[column, row] = value
+        axis = pd.Index(list(variables), dtype=object)
+        return pd.DataFrame(full, index=axis, columns=axis)
+
+    def places(self, content: Json, key: str, count: int) -> list[int]:
+        places: list[int] = self.get(content, key, list)
+        if not all(type(place) is int and 0 <= place < count for place in places):
+            self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {count - 1}")
+        return places
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else shown[:37] + "..."

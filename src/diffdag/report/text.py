@@ -1,0 +1,186 @@
+"""A result in words, for a terminal of about 100 columns."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from diffdag.result import DifferenceResult, Edge
+
+WIDTH = 100
+NAME_WIDTH = 30
+NAMES_SHOWN = 30
+
+
+def printable(text: str) -> str:
+    r"""Show control characters, line ends and the like as escapes; they would break a table or a page.
+
+    Examples
+    --------
+    >>> printable("a\nb")
+    'a\\nb'
+    """
+    joiner = "\u200d"  # holds many emoji together
+    return "".join(c if c.isprintable() or c == joiner else ascii(c)[1:-1] for c in text)
+
+
+def by_size(edges: Sequence[Edge]) -> list[Edge]:
+    """Sort by the absolute size of delta, largest first; unknown sizes last, in the order given."""
+    return sorted(edges, key=lambda edge: (edge.delta is None, -abs(edge.delta or 0.0)))
+
+
+def headline(result: DifferenceResult, arrows: tuple[str, str] = ("->", "--")) -> str:
+    """Say in one sentence how much changed, and what most; `arrows` join directed and undirected pairs."""
+    changed, possible = len(result.edge_list), result.possible
+    if not changed:
+        return f"No change found: 0 of {possible} possible edges changed"
+    strongest = by_size(result.edge_list)[0]
+    words = f"{changed} of {possible} possible edges changed"
+    if strongest.delta is None:
+        return words
+    lead = "; strongest: " if changed > 1 else ": "
+    arrow = arrows[0] if strongest.directed else arrows[1]
+    what = (strongest.change or "changed").replace("-", " ")
+    return f"{words}{lead}{_name(strongest.source)} {arrow} {_name(strongest.target)} {what}"
+
+
+def samples_line(result: DifferenceResult) -> str:
+    """Say what was compared with what."""
+    first, second = map(printable, result.labels)
+    what = f"{len(result.variables)} variables, method {printable(result.method)}"
+    if result.samples is None:
+        return f"{first} against {second}, exact models, {what}"
+    return f"{first} ({result.samples[0]:,} rows) against {second} ({result.samples[1]:,} rows), {what}"
+
+
+def summary(result: DifferenceResult) -> str:
+    """Return the whole answer as text."""
+    parts = [headline(result) + "\n" + _wrap(samples_line(result))]
+    if result.edge_list:
+        parts.append(edge_table(result))
+    else:
+        first, second = map(printable, result.labels)
+        parts.append(_wrap(f"Nothing separates {first} from {second} at these settings."))
+    layers = [_some(layer) for layer in result.order[:NAMES_SHOWN]]
+    layers += [f"and {len(result.order) - NAMES_SHOWN} more layers"] * (len(result.order) > NAMES_SHOWN)
+    lists = [
+        ("Order, causes first: ", " | ".join(layers)),
+        ("Unresolved (place in the order not identified): ", _some(result.unresolved)),
+        ("Invariant (take no part): ", _some(result.invariant)),
+    ]
+    parts.append("\n".join(_wrap(title + names, "  ") for title, names in lists if names))
+    parts.append("\n".join(_wrap(f"Note: {printable(note)}", "  ") for note in result.notes))
+    chosen = [f"{printable(key)} {setting(value)}" for key, value in result.settings.items()]
+    parts.append(_wrap("Settings: " + ", ".join(chosen), "  ") if chosen else "")
+    return "\n\n".join(part for part in parts if part)
+
+
+def edge_table(result: DifferenceResult) -> str:
+    """Return the edges as an aligned table, largest change first."""
+    edges = by_size(result.edge_list)
+    show = NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
+    heads = ["edge", "change", *(_cut(printable(label), 14) for label in result.labels), "delta"]
+    with_confidence = any(edge.confidence is not None for edge in edges)
+    rows = [heads + ["confidence"] * with_confidence]
+    for edge in edges:
+        arrow = "->" if edge.directed else "--"
+        kind = edge.change or ("changed" if edge.directed else "undirected")
+        cells = [f"{_name(edge.source)} {arrow} {_name(edge.target)}", kind]
+        cells += [show(edge.weight_first), show(edge.weight_second), delta_text(edge, show)]
+        rows.append(cells + [percent(edge.confidence)] * with_confidence)
+    return _aligned(rows, left=2)
+
+
+class NumberFormat:
+    """Format numbers of one table alike: with decimals that fit the largest, or with three digits.
+
+    Examples
+    --------
+    >>> show = NumberFormat([0.8312, -0.05])
+    >>> show(0.8312), show(-0.05), show(None)
+    ('0.831', '-0.050', '')
+    """
+
+    def __init__(self, values: Sequence[float | None]) -> None:
+        sizes = [abs(value) for value in values if value]
+        largest, smallest = (_magnitude(choose(sizes, default=1.0)) for choose in (max, min))
+        usual = max(0, 2 - largest)
+        self.decimals = min(max(usual, -smallest), usual + 2)
+        self.fixed = self.decimals <= 7 and largest <= 6 and -smallest <= self.decimals
+
+    def __call__(self, value: float | None, sign: str = "") -> str:
+        """Format one number; None gives nothing."""
+        if value is None:
+            return ""
+        return format(value, f"{sign}.{self.decimals}f" if self.fixed else f"{sign}.3g")
+
+
+def _magnitude(size: float) -> int:
+    return math.floor(math.log10(size))
+
+
+def delta_text(edge: Edge, show: NumberFormat) -> str:
+    """Format delta with its standard error."""
+    error = "" if edge.stderr is None else f" ± {_error(edge.stderr, show)}"
+    return show(edge.delta, "+") + error
+
+
+def _error(value: float, show: NumberFormat) -> str:
+    # An error too small for the column's decimals must not read as exactly zero.
+    return show(value) if not value or value >= 0.5 * 10.0**-show.decimals else format(value, ".1g")
+
+
+def percent(share: float | None) -> str:
+    """Format a share of 1."""
+    return "" if share is None else f"{share:.0%}"
+
+
+def setting(value: object) -> str:
+    """Format the value of a setting."""
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return format(value, ".4g")
+    return _cut(printable(str(value)), 60)
+
+
+def _name(name: str) -> str:
+    return _cut(printable(name), NAME_WIDTH)
+
+
+def _columns(text: str) -> int:
+    """Columns a text takes in a terminal: East Asian characters and emoji take two."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 or c in "\u200d\ufe0f" for c in text)
+
+
+def _cut(text: str, width: int) -> str:
+    """Shorten in the middle: names often differ only at their end."""
+    half = (width - 3) // 2
+    return text if len(text) <= width else f"{text[:half]}...{text[-half:]}"
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _some(items: Sequence[str]) -> str:
+    """Join names; of many, the first ones and a count of the others."""
+    left_out = len(items) - NAMES_SHOWN
+    more = f" and {left_out} more" if left_out > 0 else ""
+    return ", ".join(_name(item) for item in items[:NAMES_SHOWN]) + more
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:
+    """Align cells in columns: the first `left` to the left, the others to the right."""
+    widths = [max(_columns(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        pads = [" " * (width - _columns(cell)) for width, cell in zip(widths, row, strict=True)]
+        cells = [row[k] + pads[k] if k < left else pads[k] + row[k] for k in range(len(row))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,389 @@
+"""The frozen answer: what changed between two conditions, and the way to its renderers.
+
+`DifferenceResult` holds the facts. Text, JSON, tables, graphs, pictures and pages are made from it by
+`diffdag.report`, which is imported only when one of them is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diffdag.atomic import write_atomic
+from diffdag.validation import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
+
+
+def classify_change(
+    weight_first: float, weight_second: float, absent_first: bool, absent_second: bool
+) -> str:
+    """Name the kind of change of one directed edge.
+
+    Parameters
+    ----------
+    weight_first, weight_second : float
+        Effect of the source on the target in each condition.
+    absent_first, absent_second : bool
+        Whether the effect counts as absent in that condition. If it counts as absent in both although
+        the edge changed, the weaker of the two is taken to be the absent one.
+
+    Returns
+    -------
+    str
+        One of `CHANGES`.
+
+    Examples
+    --------
+    >>> classify_change(0.0, 0.8, True, False)
+    'added'
+    >>> classify_change(0.9, 0.4, False, False)
+    'weakened'
+    >>> classify_change(0.5, -0.4, False, False)
+    'reversed-sign'
+    """
+    grows = abs(weight_second) > abs(weight_first)
+    if absent_first and absent_second:
+        return "added" if grows else "removed"
+    if absent_first:
+        return "added"
+    if absent_second:
+        return "removed"
+    if weight_first * weight_second < 0:
+        return "reversed-sign"
+    return "strengthened" if grows else "weakened"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One changed edge.
+
+    Parameters
+    ----------
+    source, target : str
+        Names of the variables; for an undirected edge, in the order of the columns.
+    directed : bool
+        False where the data do not tell cause from effect.
+    change : str, optional
+        One of `CHANGES`; None for undirected edges.
+    weight_first, weight_second : float, optional
+        Effect of source on target in each condition, in the user's units.
+    delta : float, optional
+        `weight_first - weight_second`.
+    stderr : float, optional
+        Standard error of `delta`.
+    confidence : float, optional
+        Share of resamples that agree, 0 to 1.
+
+    Notes
+    -----
+    A number that is not finite is stored as None: unknown.
+
+    Examples
+    --------
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> str(edge)
+    'Raf -> Mek'
+    """
+
+    source: str
+    target: str
+    directed: bool = True
+    change: str | None = None
+    weight_first: float | None = None
+    weight_second: float | None = None
+    delta: float | None = None
+    stderr: float | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.change is not None and self.change not in CHANGES:
+            raise ValueError(f"change is {self.change!r}; expected one of {', '.join(CHANGES)}")
+        if self.source == self.target:
+            raise ValueError(f"an edge joins {self.source!r} with itself")
+        object.__setattr__(self, "directed", bool(self.directed))
+        for name in NUMBERS:
+            value = getattr(self, name)
+            known = value is not None and math.isfinite(value)
+            object.__setattr__(self, name, float(value) if known else None)
+
+    def __str__(self) -> str:
+        return f"{self.source} {'->' if self.directed else '--'} {self.target}"
+
+
+NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence")
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceResult:
+    """What changed between two conditions.
+
+    Parameters
+    ----------
+    method : str
+        How it was estimated.
+    variables : tuple of str
+        All variables, in the order of the columns.
+    invariant : tuple of str
+        Variables that take no part in any change.
+    unresolved : tuple of str
+        Variables whose place in the order is not identified.
+    order : tuple of tuple of str
+        Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
+    edge_list : tuple of Edge
+        The changed edges.
+    delta_precision : DataFrame
+        Difference of the precision matrices, first minus second, p x p.
+    samples : tuple of int, optional
+        Rows in the first and the second table; None for exact models.
+    settings : mapping
+        Every setting used, chosen by the user or from the data.
+    notes : tuple of str
+        What the user should know about this answer.
+    labels : tuple of str
+        What to call the two conditions.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> names = ("Raf", "Mek")
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> res = DifferenceResult(
+    ...     method="paper", variables=names, invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
+    ...     edge_list=(edge,), delta_precision=pd.DataFrame(0.0, index=names, columns=names),
+    ...     samples=(853, 799), settings={"penalty": 0.3})
+    >>> res.edges[["source", "target", "change"]].values.tolist()
+    [['Raf', 'Mek', 'weakened']]
+    >>> print(res.summary().splitlines()[0])
+    1 of 2 possible edges changed: Raf -> Mek weakened
+    """
+
+    method: str
+    variables: tuple[str, ...]
+    invariant: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    order: tuple[tuple[str, ...], ...]
+    edge_list: tuple[Edge, ...]
+    delta_precision: pd.DataFrame
+    samples: tuple[int, int] | None
+    settings: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+    labels: tuple[str, str] = ("first", "second")
+
+    def __post_init__(self) -> None:
+        plain: dict[str, object] = {
+            **{name: tuple(getattr(self, name)) for name in ("variables", "invariant", "unresolved")},
+            **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
+            "edge_list": tuple(self.edge_list),
+            "order": tuple(tuple(layer) for layer in self.order),
+            "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
+            "settings": _plain(self.settings),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        self._check_names()
+        object.__setattr__(self, "delta_precision", self._checked_matrix())
+
+    def _check_names(self) -> None:
+        """The parts must agree with each other: this is where a slip of a method would show."""
+        for name in self.variables:
+            if not isinstance(name, str):
+                raise ValueError(f"variable {name!r} is not text")
+            try:
+                name.encode("utf-8")
+            except UnicodeEncodeError:
+                raise ValueError(f"variable {name!r} is not valid text") from None
+        known = set(self.variables)
+        in_layers = tuple(name for layer in self.order for name in layer)
+        for what, names in [
+            ("variables", self.variables),
+            ("invariant", self.invariant),
+            ("order", in_layers),
+            ("unresolved", self.unresolved),
+        ]:
+            if len(set(names)) < len(names):
+                raise ValueError(f"{what} names a variable twice")
+            if not known.issuperset(names):
+                raise ValueError(f"{what} names {min(set(names) - known)!r}, which is not a variable")
+        pairs = [
+            (e.source, e.target) if e.directed else frozenset((e.source, e.target)) for e in self.edge_list
+        ]
+        if len(set(pairs)) < len(pairs):
+            raise ValueError("edges names an edge twice")
+        for edge in self.edge_list:
+            if not known.issuperset((edge.source, edge.target)):
+                raise ValueError(f"edge {edge} joins something that is not a variable")
+        if len(self.labels) != 2:
+            raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
+
+    def _checked_matrix(self) -> pd.DataFrame:
+        import pandas as pd  # noqa: PLC0415
+
+        given, names = self.delta_precision, list(self.variables)
+        if list(given.index) != names or list(given.columns) != names:
+            raise ValueError("delta_precision must have the variables as rows and columns, in their order")
+        values = np.array(given, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("delta_precision has entries that are not finite")
+        axis = pd.Index(names, dtype=object)
+        return pd.DataFrame(values, index=axis, columns=axis)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DifferenceResult):
+            return NotImplemented
+        same = (
+            getattr(self, f.name) == getattr(other, f.name)
+            for f in fields(self)
+            if f.name != "delta_precision"
+        )
+        return all(same) and self.delta_precision.equals(other.delta_precision)
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.variables, self.edge_list))
+
+    @property
+    def possible(self) -> int:
+        """Number of possible edges, p (p - 1)."""
+        return len(self.variables) * (len(self.variables) - 1)
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """The changed edges as a table; `confidence` is a column only where some edge has one."""
+        import pandas as pd  # noqa: PLC0415
+
+        table: dict[str, pd.Series[Any]] = {}
+        for field in fields(Edge):
+            values = [getattr(edge, field.name) for edge in self.edge_list]
+            if field.name == "confidence" and all(value is None for value in values):
+                continue
+            kind = {"directed": "bool"}.get(field.name, "float64" if field.name in NUMBERS else "object")
+            table[field.name] = pd.Series(values, dtype=kind)
+        return pd.DataFrame(table)
+
+    def summary(self) -> str:
+        """Return the answer as text of about 100 columns."""
+        from diffdag.report.text import summary  # noqa: PLC0415
+
+        return summary(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<DifferenceResult: {len(self.edge_list)} of {self.possible} possible edges changed>"
+
+    def _repr_html_(self) -> str:
+        from diffdag.report.page import render_fragment  # noqa: PLC0415
+
+        return render_fragment(self)
+
+    def to_json(self) -> str:
+        """Return the whole answer as strict JSON; `load_result` reads it back."""
+        from diffdag.report.exchange import to_json  # noqa: PLC0415
+
+        return to_json(self)
+
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Return a graph of all variables; an undirected edge appears in both directions."""
+        from diffdag.report.exchange import to_networkx  # noqa: PLC0415
+
+        return to_networkx(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the difference DAG, causes on top."""
+        from diffdag.report.plot import plot_difference  # noqa: PLC0415
+
+        return plot_difference(self, ax)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write result.json, edges.csv, graph.graphml and report.html.
+
+        Everything is rendered before the first file is written, and each file is written completely or
+        not at all.
+
+        Parameters
+        ----------
+        folder : path-like
+            Created where missing.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+        """
+        from diffdag.report.exchange import to_csv, to_graphml, to_json  # noqa: PLC0415
+        from diffdag.report.page import render_page  # noqa: PLC0415
+
+        contents = {
+            "result.json": to_json(self).encode("utf-8"),
+            "edges.csv": to_csv(self).encode("utf-8"),
+            "graph.graphml": to_graphml(self).encode("utf-8"),
+            "report.html": render_page(self).encode("utf-8"),
+        }
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        return [write_atomic(place / name, content) for name, content in contents.items()]
+
+
+def _plain(value: object) -> object:
+    """Turn a setting into what JSON can say, so that a saved and loaded result equals the original."""
+    match value:
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist())
+        case None | bool() | int():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else None
+        case Mapping():
+            return {_text(str(key)): _plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset() | range():
+            return [_plain(item) for item in value]
+        case _:
+            return _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Replace what UTF-8 cannot say; file names may bring such characters in."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def load_result(path: str | os.PathLike[str]) -> DifferenceResult:
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path : path-like
+        A `result.json`, or the folder that holds it.
+
+    Returns
+    -------
+    DifferenceResult
+        Equal to the one that was saved.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not JSON or does not follow the schema.
+    """
+    from diffdag.report.exchange import from_json  # noqa: PLC0415
+
+    place = Path(path)
+    if place.is_dir():
+        place = place / "result.json"
+    try:
+        text = place.read_bytes()
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+        raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None
+    return from_json(text, name=str(place))

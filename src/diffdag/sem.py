@@ -1,0 +1,352 @@
+"""Linear structural equation models and the paper's generator of random pairs.
+
+A model is ``X = B X + e`` with ``Var(e) = D`` diagonal; ``B[i, j]`` is the effect of variable ``j`` on
+variable ``i`` (the edge ``i <- j`` of Ghoshal, Bello and Honorio). Its precision matrix is
+``Omega = (I - B)' D^-1 (I - B)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+
+from diffdag.validation import InputError
+
+FloatArray = NDArray[np.float64]
+Noise = Literal["gaussian", "uniform", "laplace", "student"]
+RNG = np.random.Generator | int | None
+
+STUDENT_DF = 5
+
+# Unit-variance noise of each shape.
+_NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
+    "gaussian": lambda rng, shape: rng.standard_normal(shape),
+    "uniform": lambda rng, shape: rng.uniform(-math.sqrt(3), math.sqrt(3), shape),
+    "laplace": lambda rng, shape: rng.laplace(scale=math.sqrt(0.5), size=shape),
+    "student": lambda rng, shape: (
+        rng.standard_t(STUDENT_DF, shape) * math.sqrt((STUDENT_DF - 2) / STUDENT_DF)
+    ),
+}
+
+
+class LinearSEM:
+    """A linear structural equation model ``X = B X + e``.
+
+    Parameters
+    ----------
+    weights : array_like, shape (p, p)
+        The matrix ``B``: ``weights[i, j]`` is the effect of variable ``j`` on variable ``i``. Its graph
+        must have no cycle.
+    noise_variances : array_like, shape (p,), optional
+        The diagonal of ``D``; all one if left out.
+    names : sequence of str, optional
+        Names of the variables; ``X1, ..., Xp`` if left out.
+    noise : {"gaussian", "uniform", "laplace", "student"}
+        Shape of the noise that `sample` draws (Student's t has 5 degrees of freedom). The theory
+        uses second moments only.
+
+    Examples
+    --------
+    >>> from diffdag import LinearSEM
+    >>> sem = LinearSEM([[0, 0], [2, 0]], noise_variances=[1, 0.5])   # X2 = 2 X1 + e2
+    >>> sem.covariance()
+    array([[1. , 2. ],
+           [2. , 4.5]])
+    >>> sem.sample(3, rng=0).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        noise_variances: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        noise: Noise = "gaussian",
+    ) -> None:
+        self.weights = _as_float("weights", weights, 2)
+        p = self.weights.shape[0]
+        if self.weights.shape != (p, p) or p == 0:
+            raise InputError(f"weights must be a square matrix; it has shape {self.weights.shape}")
+        variances = np.ones(p) if noise_variances is None else noise_variances
+        self.noise_variances = _as_float("noise_variances", variances, 1)
+        if self.noise_variances.shape != (p,) or (self.noise_variances <= 0).any():
+            raise InputError(f"noise_variances must be {p} positive numbers, one for each variable")
+        self.names = default_names(p) if names is None else tuple(str(name) for name in names)
+        if len(self.names) != p or len(set(self.names)) != p:
+            raise InputError(f"names must be {p} different names, one for each variable")
+        if noise not in _NOISE:
+            raise InputError(f"noise must be one of {', '.join(_NOISE)}; it is {noise!r}")
+        self.noise: Noise = noise
+        self.order = causal_order(self.weights != 0)
+        self.weights.flags.writeable = self.noise_variances.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"LinearSEM({len(self.names)} variables, {np.count_nonzero(self.weights)} edges)"
+
+    def root_precision(self) -> FloatArray:
+        """``D^-1/2 (I - B)``, whose Gram matrix is the precision matrix."""
+        root: FloatArray = (np.eye(len(self.names)) - self.weights) / np.sqrt(self.noise_variances)[:, None]
+        return root
+
+    def precision(self) -> FloatArray:
+        """``Omega = (I - B)' D^-1 (I - B)``."""
+        root = self.root_precision()
+        return root.T @ root
+
+    def covariance(self) -> FloatArray:
+        """``Sigma = (I - B)^-1 D (I - B)^-T``."""
+        root = self._effects(np.diag(np.sqrt(self.noise_variances)))
+        return root.T @ root
+
+    def sample(self, n: int, rng: RNG = None) -> FloatArray:
+        """Draw `n` independent rows."""
+        if n < 1:
+            raise InputError(f"n must be at least 1; it is {n}")
+        shape = (int(n), len(self.names))
+        noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
+        return self._effects(noise * np.sqrt(self.noise_variances))
+
+    def _effects(self, noise: FloatArray) -> FloatArray:
+        """Rows of noise to rows of ``X = (I - B)^-1 e``, by substitution along the causal order."""
+        order = list(self.order)
+        lower = np.eye(len(order)) - self.weights[np.ix_(order, order)]
+        values = np.empty_like(noise)
+        values[:, order] = solve_triangular(lower, noise[:, order].T, lower=True, unit_diagonal=True).T
+        return values
+
+
+@dataclass(frozen=True)
+class SEMPair:
+    """Two models over the same variables, and what changed between them."""
+
+    first: LinearSEM
+    second: LinearSEM
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """``[i, j]`` is true where the effect of ``j`` on ``i`` differs."""
+        return np.asarray(self.first.weights != self.second.weights)
+
+    @property
+    def edges(self) -> set[tuple[str, str]]:
+        """The difference DAG as (source, target) names."""
+        names = self.first.names
+        return {(names[j], names[i]) for i, j in np.argwhere(self.changed)}
+
+
+def simulate_pair(
+    p: int,
+    *,
+    neighbours: float,
+    change: float = 0.05,
+    changes: int | None = None,
+    weights: tuple[float, float] = (0.25, 1.0),
+    variances: Sequence[float] = (1.0,),
+    variances_drawn: Literal["shared", "per-condition"] = "shared",
+    noise: Noise = "gaussian",
+    min_epsilon: float | None = None,
+    rng: RNG = None,
+    max_tries: int = 100_000,
+) -> SEMPair:
+    """Draw a pair of models as in section 4 of the paper.
+
+    An Erdős-Rényi DAG with `neighbours` neighbours a variable on average, weights uniform in
+    ``[-1, -0.25] + [0.25, 1]``, labels permuted. In the second model each edge is deleted, and each
+    absent edge that respects the order is added, with probability `change`; edges in both keep their weight.
+
+    Parameters
+    ----------
+    p : int
+        Number of variables.
+    neighbours : float
+        Average number of neighbours, the paper's ``N_a``.
+    change : float
+        Probability of a change for each pair of variables.
+    changes : int, optional
+        Exact number of changes, at pairs drawn without replacement, instead of `change`.
+    weights : (float, float)
+        Smallest and largest absolute weight.
+    variances : sequence of float
+        Noise variances are drawn from this set, each with the same probability. The two readings of the
+        paper's unequal-noise experiment are ``(1 - g, 1, g)`` and ``(1 - g, 1, 1 + g)``.
+    variances_drawn : {"shared", "per-condition"}
+        One draw for each variable, used in both models (``D1 = D2``, the paper's guarantee applies), or one
+        for each variable and model.
+    noise : {"gaussian", "uniform", "laplace", "student"}
+        Shape of the noise.
+    min_epsilon : float, optional
+        Draw again until the pair has a change and satisfies Assumption 3 (the finite-sample one) with this epsilon;
+        see `assumption_epsilon`.
+    rng : numpy.random.Generator or int, optional
+        Source of randomness.
+    max_tries : int
+        Give up after this many rejected pairs.
+
+    Returns
+    -------
+    SEMPair
+        ``.first``, ``.second`` and ``.edges``, the set of changed (source, target) names.
+
+    Examples
+    --------
+    >>> from diffdag import simulate_pair
+    >>> pair = simulate_pair(p=10, neighbours=6, changes=3, rng=0)
+    >>> len(pair.edges)
+    3
+    """
+    _check_simulation(p, neighbours, change, changes, weights, variances, variances_drawn)
+    rng = np.random.default_rng(rng)
+
+    def draw_variances() -> FloatArray:
+        return rng.choice(np.asarray(variances, float), p)
+
+    for _ in range(max_tries):
+        before, after = _draw_weights(p, neighbours, change, changes, weights, rng)
+        first_variances = draw_variances()
+        second_variances = first_variances if variances_drawn == "shared" else draw_variances()
+        pair = SEMPair(
+            LinearSEM(before, first_variances, noise=noise), LinearSEM(after, second_variances, noise=noise)
+        )
+        if min_epsilon is None or _passes(pair, min_epsilon):
+            return pair
+    raise InputError(
+        f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; ask for a smaller min_epsilon or fewer changes"
+    )
+
+
+def _draw_weights(
+    p: int,
+    neighbours: float,
+    change: float,
+    changes: int | None,
+    weights: tuple[float, float],
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Both weight matrices of a random pair, labels permuted."""
+    rows, columns = np.tril_indices(p, -1)
+    edge = rng.random(rows.size) < neighbours / (p - 1)
+    if changes is None:
+        flip = rng.random(rows.size) < change
+    else:
+        flip = np.zeros(rows.size, bool)
+        flip[rng.choice(rows.size, changes, replace=False)] = True
+    weight = rng.uniform(*weights, rows.size) * rng.choice([-1.0, 1.0], rows.size)
+    label = rng.permutation(p)
+    before, after = np.zeros((p, p)), np.zeros((p, p))
+    before[label[rows], label[columns]] = np.where(edge, weight, 0.0)
+    after[label[rows], label[columns]] = np.where(edge ^ flip, weight, 0.0)
+    return before, after
+
+
+def assumption_epsilon(pair: SEMPair) -> float:
+    """The largest epsilon with which a pair satisfies Assumption 3 (ii) of the paper.
+
+    Half the smallest ``|corr1(i, j | S') - corr2(i, j | S')|`` over the changed edges ``(i, j)`` and the sets ``S``
+    that contain both and are closed under parents in the difference DAG. Infinite if nothing changed. There are
+    up to ``2^p`` such sets: meant for small models.
+    """
+    return min(_correlation_changes(pair), default=math.inf) / 2
+
+
+def _passes(pair: SEMPair, epsilon: float) -> bool:
+    """Whether a pair has a change and satisfies Assumption 3 (ii); stops at the first set that does not."""
+    return bool(pair.changed.any()) and all(change >= 2 * epsilon for change in _correlation_changes(pair))
+
+
+def _correlation_changes(pair: SEMPair) -> Iterator[float]:
+    """For each ancestral set, the smallest change of partial correlation among its changed edges."""
+    changed = pair.changed
+    covariances = pair.first.covariance(), pair.second.covariance()
+    for members in _ancestral_sets(changed):
+        block = np.ix_(members, members)
+        inside = changed[block]
+        if inside.any():
+            first, second = (_partial_correlations(sigma[block]) for sigma in covariances)
+            yield float(np.abs(first - second)[inside].min())
+
+
+def _ancestral_sets(changed: NDArray[np.bool_]) -> Iterator[list[int]]:
+    """Every set of variables that is closed under parents in the difference DAG, large sets first."""
+    order = causal_order(changed)
+    parents = [frozenset(np.flatnonzero(row).tolist()) for row in changed]
+
+    def extend(position: int, chosen: list[int]) -> Iterator[list[int]]:
+        if position == len(order):
+            yield chosen
+            return
+        node = order[position]
+        if parents[node].issubset(chosen):
+            yield from extend(position + 1, [*chosen, node])
+        yield from extend(position + 1, chosen)
+
+    return extend(0, [])
+
+
+def _partial_correlations(covariance: FloatArray) -> FloatArray:
+    """Partial correlations of each pair given all the others."""
+    omega = np.linalg.inv(covariance)
+    scale = np.sqrt(np.diag(omega))
+    result: FloatArray = -omega / np.outer(scale, scale)
+    return result
+
+
+def causal_order(edges: NDArray[np.bool_]) -> tuple[int, ...]:
+    """A topological order, causes first, of the graph in which ``edges[i, j]`` means ``i <- j``."""
+    missing = edges.sum(axis=1)
+    order: list[int] = []
+    ready = [int(node) for node in np.flatnonzero(missing == 0)][::-1]
+    while ready:
+        node = ready.pop()
+        order.append(node)
+        missing = missing - edges[:, node]
+        ready.extend(int(i) for i in np.flatnonzero(edges[:, node] & (missing == 0))[::-1])
+    if len(order) < len(edges):
+        raise InputError("the weights have a cycle; a structural equation model here must be acyclic")
+    return tuple(order)
+
+
+def default_names(p: int) -> tuple[str, ...]:
+    """Names for variables that came without: X1, ..., Xp."""
+    return tuple(f"X{k}" for k in range(1, p + 1))
+
+
+def _as_float(what: str, values: ArrayLike, dimensions: int) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must hold numbers only") from None
+    if array.ndim != dimensions or not np.isfinite(array).all():
+        raise InputError(f"{what} must be a {dimensions}-dimensional array of finite numbers")
+    return array
+
+
+def _check_simulation(
+    p: int,
+    neighbours: float,
+    change: float,
+    changes: int | None,
+    weights: tuple[float, float],
+    variances: Sequence[float],
+    variances_drawn: str,
+) -> None:
+    pairs = p * (p - 1) // 2
+    if p < 2:
+        raise InputError(f"p must be at least 2; it is {p}")
+    if not 0 <= neighbours <= p - 1:
+        raise InputError(f"neighbours must be between 0 and p - 1 = {p - 1}; it is {neighbours}")
+    if not 0 <= change <= 1:
+        raise InputError(f"change is a probability, between 0 and 1; it is {change}")
+    if changes is not None and not 0 <= changes <= pairs:
+        raise InputError(f"changes must be between 0 and the {pairs} pairs of variables; it is {changes}")
+    if not 0 < weights[0] <= weights[1]:
+        raise InputError(f"weights must be two positive numbers, the smaller first; they are {weights}")
+    if len(variances) == 0 or min(variances) <= 0:
+        raise InputError(f"variances must be positive numbers; they are {tuple(variances)}")
+    if variances_drawn not in ("shared", "per-condition"):
+        raise InputError(f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}")

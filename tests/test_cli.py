@@ -1,0 +1,250 @@
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffdag import cli
+from diffdag.data import read_table
+from diffdag.validation import DiffDagWarning
+
+RNG = np.random.default_rng(11)
+SIMULATE = ["simulate", "--p", "5", "--neighbours", "2", "--samples", "9", "--out", "o"]
+GOOD = pd.DataFrame(RNG.standard_normal((60, 3)), columns=["a", "b", "c"])
+
+
+def text(frame):
+    return frame.to_csv(index=False).encode()
+
+
+def with_cell(value):
+    frame = GOOD.astype(object)
+    frame.iloc[4, 1] = value
+    return text(frame)
+
+
+BAD = {
+    "missing file": (None, "does not exist"),
+    "empty file": (b"", "is empty"),
+    "header only": (b"a,b,c\n", "has 0 rows"),
+    "binary junk": (RNG.bytes(4096), "not UTF-8 text"),
+    "ragged rows": (text(GOOD) + b"1,2\n", "row 61"),
+    "text": (with_cell("oops"), "column 'b' is not numeric ('oops' in row 5"),
+    "NaN": (with_cell("NaN"), "1 in 'b' of the second table"),
+    "empty field": (with_cell(""), "1 in 'b' of the second table"),
+    "inf": (with_cell("inf"), "infinite values: 1 in 'b'"),
+    "duplicate names": (text(GOOD).replace(b"a,b,c", b"a,b,b"), "'b' appears more than once"),
+    "different columns": (text(GOOD).replace(b"a,b,c", b"a,b,d"), "'c' missing in the second table"),
+    "constant column": (text(GOOD.assign(b=0.1)), "column 'b' is constant in the second table"),
+    "one row": (text(GOOD.iloc[:1]), "has 1 row"),
+    "one column": (text(GOOD[["a"]]), "missing in the second table"),
+    "collinear columns": (
+        text(GOOD.assign(c=GOOD["a"] + 2 * GOOD["b"])),
+        "columns 'a', 'b' and 'c' are linearly dependent in the second table",
+    ),
+}
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "good.csv"
+    GOOD.to_csv(path, index=False)
+    return str(path)
+
+
+def fails(capsys, arguments, message):
+    assert cli.run([str(argument) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("diffdag: error: ")
+    assert message in lines[0]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_no_files(tmp_path, capsys, good, content, message):
+    bad = tmp_path / "bad.csv"
+    if content is not None:
+        bad.write_bytes(content)
+    out = tmp_path / "out"
+    fails(capsys, ["fit", good, bad, "--out", out], message)
+    assert not out.exists()
+
+
+def test_two_tables_of_one_column(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a\n1\n2\n3\n")
+    fails(capsys, ["fit", tmp_path / "t.csv", tmp_path / "t.csv"], "has 1 column")
+
+
+@pytest.mark.parametrize("name", ["missing file", "binary junk", "constant column", "collinear columns"])
+def test_a_fresh_process_shows_no_traceback(tmp_path, good, name):
+    content, message = BAD[name]
+    if content is not None:
+        (tmp_path / "bad.csv").write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "diffdag", "fit", good, "bad.csv", "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+USAGE = {
+    "no table": (["fit"], "Missing argument"),
+    "unknown option": (["fit", "GOOD", "GOOD", "--bogus"], "No such option"),
+    "unknown command": (["bogus"], "No such command"),
+    "one table": (["fit", "GOOD"], "give two tables"),
+    "two tables and groups": (["fit", "GOOD", "GOOD", "--group", "a"], "give two tables"),
+    "groups without column": (["fit", "GOOD", "GOOD", "--first", "x"], "with --group"),
+    "out is a file": (["fit", "GOOD", "GOOD", "--out", "GOOD"], "is a file"),
+    "unknown method": (["fit", "GOOD", "GOOD", "--method", "bogus"], "bogus"),
+    "unknown estimator": (["fit", "GOOD", "GOOD", "--estimator", "bogus"], "bogus"),
+    "unknown penalty": (["fit", "GOOD", "GOOD", "--penalty", "bogus"], "bogus"),
+    "unknown missing": (["fit", "GOOD", "GOOD", "--missing", "bogus"], "bogus"),
+    "unknown column": (["fit", "GOOD", "GOOD", "--drop", "z"], "'z'"),
+    "unknown condition": (["demo", "--condition", "bogus"], "choose one of icam2"),
+    "unknown noise": (
+        [*SIMULATE, "--noise", "x"],
+        "'x'",
+    ),
+    "both changes": (
+        [*SIMULATE, "--change", "0.1", "--changes", "2"],
+        "exclude each other",
+    ),
+    "no result": (["report", "nowhere.json"], "nowhere.json"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE.values(), ids=USAGE)
+def test_wrong_usage_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    GOOD.to_csv("good.csv", index=False)
+    fails(capsys, ["good.csv" if argument == "GOOD" else argument for argument in arguments], message)
+    assert [path.name for path in tmp_path.iterdir()] == ["good.csv"]
+
+
+PAIR = ["simulate", "--p", "8", "--neighbours", "2", "--samples", "400", "--changes", "2"]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pair")
+    assert cli.run([*PAIR, "--seed", "3", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_simulate_writes_two_tables_and_the_truth(pair, tmp_path, capsys):
+    assert sorted(path.name for path in pair.iterdir()) == ["first.csv", "second.csv", "truth.csv"]
+    assert read_table(pair / "first.csv").shape == (400, 8)
+    truth = pd.read_csv(pair / "truth.csv")
+    assert list(truth.columns) == ["source", "target", "weight_first", "weight_second"]
+    assert len(truth) == 2
+    assert (truth["weight_first"] != truth["weight_second"]).all()
+    again = [*PAIR, "--out", str(tmp_path)]
+    assert cli.run([*again, "--seed", "3"]) == 0
+    assert "2 changed edges" in capsys.readouterr().out
+    assert (tmp_path / "second.csv").read_bytes() == (pair / "second.csv").read_bytes()
+    assert cli.run([*again, "--seed", "4"]) == 0
+    assert (tmp_path / "second.csv").read_bytes() != (pair / "second.csv").read_bytes()
+
+
+def test_fit_prints_the_summary_and_writes_nothing(pair, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv")]) == 0
+    assert "edges changed" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_is_the_only_output_and_equals_the_file(pair, tmp_path, capsys):
+    tables = [str(pair / "first.csv"), str(pair / "second.csv")]
+    assert cli.run(["fit", *tables, "--json", "--out", str(tmp_path / "out")]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((tmp_path / "out" / "result.json").read_text())
+    assert printed["schema"] == 1
+    assert printed["samples"] == {"first": 400, "second": 400}
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["edges.csv", "graph.graphml", "report.html", "result.json"]
+
+
+def test_one_file_in_two_groups_gives_the_same_edges(pair, tmp_path, capsys):
+    tables = [pd.read_csv(pair / name).assign(g=k) for k, name in enumerate(["first.csv", "second.csv"])]
+    pd.concat(tables).to_csv(tmp_path / "both.csv", index=False)
+    assert cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv"), "--json"]) == 0
+    apart = json.loads(capsys.readouterr().out)
+    options = ["--group", "g", "--first", "0", "--second", "1", "--json"]
+    assert cli.run(["fit", str(tmp_path / "both.csv"), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["edges"] == apart["edges"]
+
+
+def test_columns_and_missing_are_passed_on(tmp_path, capsys, good):
+    (tmp_path / "gaps.csv").write_bytes(with_cell("") + b"1,2,3\n")
+    arguments = ["fit", good, str(tmp_path / "gaps.csv"), "--missing", "drop", "--columns", "c, b", "--json"]
+    assert cli.run(arguments) == 0
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["variables"] == ["c", "b"]
+    assert answer["samples"] == {"first": 60, "second": 60}
+    assert "1 of 61 rows with missing values was dropped from the second table" in captured.err
+
+
+def test_demo_prints_the_edges_and_where_the_files_are(tmp_path, capsys):
+    assert cli.run(["demo", "--out", str(tmp_path / "demo")]) == 0
+    printed = capsys.readouterr().out
+    assert "+U0126 (inhibits Mek)" in printed
+    assert str(tmp_path / "demo" / "report.html") in printed
+    page = (tmp_path / "demo" / "report.html").read_text()
+    (tmp_path / "demo" / "report.html").unlink()
+    assert cli.run(["report", str(tmp_path / "demo" / "result.json")]) == 0
+    assert (tmp_path / "demo" / "report.html").read_text() == page
+
+
+def test_unwritable_folder_is_one_line(pair, capsys):
+    arguments = ["simulate", "--p", "4", "--neighbours", "1", "--samples", "5", "--out", "/dev/null/out"]
+    fails(capsys, arguments, "check the path")
+
+
+def test_interruption_is_130(monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_check_folder", interrupt)
+    assert cli.run(SIMULATE) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_programming_error_is_not_hidden(monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("a slip of ours")
+
+    monkeypatch.setattr(cli, "_check_folder", fail)
+    with pytest.raises(ValueError, match="a slip of ours"):
+        cli.run(SIMULATE)
+
+
+def test_own_warnings_are_lines(monkeypatch, capsys):
+    def warn(*_, **__):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("tables are small", DiffDagWarning, stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_check_folder", warn)
+    cli.run(SIMULATE)
+    assert "diffdag: warning: tables are small" in capsys.readouterr().err.splitlines()
+
+
+def test_help_is_quick_and_names_the_commands():
+    probe = "import sys; from diffdag import cli; cli.run(['--help']); sys.exit('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "--help loads numpy"
+    assert all(command in done.stdout for command in ("demo", "fit", "simulate", "report"))

@@ -1,0 +1,358 @@
+import contextlib
+import gzip
+import io
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from diffdag.data import align_tables, read_table, split_groups
+from diffdag.validation import InputError, check_moments
+
+RNG = np.random.default_rng(7)
+GOOD = pd.DataFrame(RNG.standard_normal((20, 3)), columns=["a", "b", "c"])
+
+
+def npy_bytes():
+    stream = io.BytesIO()
+    np.save(stream, GOOD.to_numpy())
+    return stream.getvalue()
+
+
+FILES = {
+    "missing file": ("gone.csv", None, "does not exist"),
+    "empty file": ("t.csv", b"", "is empty"),
+    "blank lines": ("t.csv", b"\n\n", "is empty"),
+    "folder": (".", None, "is a folder"),
+    "unknown type": ("t.xlsx", b"PK", "no known file type"),
+    "gzip of another type": ("t.npy.gz", b"x", "no known file type"),
+    "binary junk": ("t.csv", bytes(range(128, 256)), "not UTF-8 text"),
+    "zeros": ("t.csv", bytes(64), "not a text table"),
+    "junk parquet": ("t.parquet", b"junk", "cannot be read as .parquet"),
+    "junk feather": ("t.feather", b"junk", "cannot be read as .feather"),
+    "junk npy": ("t.npy", b"junk", "cannot be read as .npy"),
+    "junk npz": ("t.npz", b"junk", "cannot be read as .npz"),
+    "junk gzip": ("t.csv.gz", b"junk", "cannot be read as .csv"),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999)[:-9], "cannot be read as .csv"),
+    "short row of junk": ("t.csv", b"a,b\n1,2\n\xff\xfe\n", "not UTF-8 text"),
+    "array as npz": ("t.npz", npy_bytes(), "cannot be read as .npz"),
+    "short row": ("t.csv", b"a,b\n1,2\n3\n", "row 2 .* has 1 field and the header has 2"),
+    "long row": ("t.tsv", b"a\tb\n1\t2\t3\n", "row 1 .* has 3 fields and the header has 2"),
+    "no header": ("t.csv", b"1.5,2\n3,4\n", "put a header line"),
+    "no header, counting": ("t.csv", b"0,1\n3,4\n", "put a header line"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), FILES.values(), ids=FILES)
+def test_unreadable_files_are_one_clear_line(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def frame(**columns):
+    return GOOD.assign(**columns)
+
+
+TABLES = {
+    "text": (frame(b="x"), GOOD, "column 'b' is not numeric .'x' in row 1 of 'b' in the first table.*--drop"),
+    "several texts": (frame(b="x"), frame(c=["1"] * 20), "columns 'b' and 'c' are not numeric"),
+    "one text": (frame(b=["1", "?"] * 10), GOOD, "'\\?' in row 2 of 'b'"),
+    "dates": (frame(b=pd.Timestamp("2024-01-01")), GOOD, "'b' is not numeric"),
+    "complex": (frame(b=1j), GOOD, "'b' is not numeric"),
+    "NaN": (frame(b=[np.nan] * 2 + [1.0, 2.0] * 9), GOOD, "missing values: 2 in 'b' of the first table"),
+    "null": (GOOD, frame(a=[None, *range(19)]), "missing values: 1 in 'a' of the second table"),
+    "inf": (GOOD, frame(c=[np.inf, -np.inf, *range(18)]), "infinite values: 2 in 'c' of the second table"),
+    "duplicate": (GOOD.set_axis(["a", "b", "a"], axis=1), GOOD, "'a' appears more than once.*first table"),
+    "unnamed": (GOOD.set_axis(["a", "b", ""], axis=1), GOOD, "column 3 of the first table has no name"),
+    "different": (
+        GOOD,
+        GOOD.rename(columns={"a": "d"}),
+        "'d' missing in the first table, 'a' missing in the s",
+    ),
+    "constant": (GOOD, frame(b=0.1), "column 'b' is constant in the second table; drop it"),
+    "one row": (GOOD.iloc[:1], GOOD, "first table has 1 row"),
+    "no row": (GOOD.iloc[:0], GOOD, "first table has 0 rows"),
+    "one column": (GOOD[["a"]], GOOD[["a"]], "first table has 1 column"),
+    "no column": (GOOD[[]], GOOD[[]], "first table has 0 columns"),
+    "array and frame": (GOOD.to_numpy(), GOOD, "give two arrays or two tables"),
+    "1-d array": (np.arange(3.0), GOOD.to_numpy(), "first table is a 1-d array"),
+    "array sizes": (GOOD.to_numpy(), GOOD.to_numpy()[:, :2], "'X3' missing in the second table"),
+    "not a table": ({"a": [1]}, GOOD, "first table is a dict"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "message"), TABLES.values(), ids=TABLES)
+def test_unusable_tables_are_one_clear_line(first, second, message):
+    with pytest.raises(InputError, match=message) as caught:
+        align_tables(first, second)
+    assert "\n" not in str(caught.value)
+
+
+def scatter(table):
+    centred = table - table.mean(axis=0)
+    return centred.T @ centred
+
+
+def moments(table, **more):
+    names = [f"X{k + 1}" for k in range(table.shape[1])]
+    check_moments(names, len(table), scatter(table), "first", mean=table.mean(axis=0), **more)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+@pytest.mark.parametrize("shape", [(500, 5), (7, 5), (5, 5), (3, 8)])
+def test_sound_moments_pass_even_far_from_zero(shape, shift):
+    moments(RNG.standard_normal(shape) + shift)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+@pytest.mark.parametrize("n", [400, 12])
+def test_dependent_columns_are_named_and_no_others(n, shift):
+    table = RNG.standard_normal((n, 6)) + shift
+    table[:, 4] = table[:, 1] - 3 * table[:, 3]
+    with pytest.raises(InputError, match="columns 'X2', 'X4' and 'X5' are linearly dependent in the first"):
+        moments(table)
+
+
+def test_of_two_dependencies_one_is_told():
+    table = RNG.standard_normal((100, 7))
+    table[:, 6] = 2 * table[:, 0] + 1
+    table[:, 3] = table[:, 1] + table[:, 2] + table[:, 4]
+    with pytest.raises(InputError, match="columns 'X1' and 'X7' are"):
+        moments(table)
+
+
+def test_copies_are_seen_with_fewer_rows_than_columns():
+    table = RNG.standard_normal((4, 8))
+    table[:, 5] = 1 - 2 * table[:, 2]
+    with pytest.raises(InputError, match="columns 'X3' and 'X6' are"):
+        moments(table)
+
+
+@pytest.mark.parametrize("n", [10, 1_000_003])
+def test_a_constant_is_seen_through_the_rounding_of_its_mean(n):
+    table = np.asfortranarray(np.column_stack([RNG.standard_normal(n), np.full(n, 0.1)]))
+    with pytest.raises(InputError, match="column 'X2' is constant in the first table"):
+        moments(table)
+
+
+def test_moments_need_two_rows_two_columns_and_finite_sums():
+    with pytest.raises(InputError, match="1 row "):
+        check_moments(["a", "b"], 1, np.eye(2), "first")
+    with pytest.raises(InputError, match="1 column "):
+        check_moments(["a"], 9, np.eye(1), "second")
+    with pytest.raises(InputError, match="values of 'b' in the second table are too large"):
+        check_moments(["a", "b"], 9, np.diag([1.0, np.inf]), "second")
+
+
+def test_rows_with_missing_values_go_if_asked_and_are_counted():
+    first = frame(b=[np.nan, np.nan, *range(18)], c=[1.0, None, *range(18)])
+    tables = align_tables(first, GOOD, missing="drop")
+    assert tables.notes == ("2 of 20 rows with missing values were dropped from the first table",)
+    assert tables.first.shape == (18, 3)
+    assert tables.second.shape == (20, 3)
+    with pytest.raises(InputError, match="missing='some'"):
+        align_tables(first, GOOD, missing="some")
+    with pytest.raises(InputError, match="infinite"):
+        align_tables(frame(a=[np.inf, *range(19)]), GOOD, missing="drop")
+
+
+def test_columns_and_drop_choose():
+    first = frame(cell="x", day=1)
+    assert align_tables(first, GOOD, columns=["c", "a"]).names == ("c", "a")
+    assert align_tables(first, GOOD, drop=["cell", "day", "b"]).names == ("a", "c")
+    assert align_tables(first, GOOD, columns=["c", "a", "b"], drop=["a"]).names == ("c", "b")
+    assert align_tables(GOOD.to_numpy(), GOOD.to_numpy(), drop=["X1"]).names == ("X2", "X3")
+    numbered = pd.DataFrame(GOOD.to_numpy())
+    assert align_tables(numbered, numbered, columns=numbered.columns[1:]).names == ("1", "2")
+    with pytest.raises(InputError, match="drop= names 'cel', which no table has; did you mean 'cell'"):
+        align_tables(first, GOOD, drop=["cel"])
+    with pytest.raises(InputError, match="give a list"):
+        align_tables(first, GOOD, columns="a")
+    with pytest.raises(InputError, match="more than once in columns="):
+        align_tables(first, GOOD, columns=["a", "a"])
+    with pytest.raises(InputError, match="'day' missing in the second table"):
+        align_tables(first, GOOD, columns=["a", "day"])
+
+
+def test_row_labels_are_left_out_with_a_note(tmp_path):
+    GOOD.to_csv(tmp_path / "t.csv")
+    GOOD.set_axis([f"cell{k}" for k in range(20)]).to_parquet(tmp_path / "t.parquet")
+    labelled = pd.read_csv(tmp_path / "t.csv")
+    for table in (read_table(tmp_path / "t.csv"), read_table(tmp_path / "t.parquet"), labelled):
+        tables = align_tables(table, GOOD)
+        assert tables.names == ("a", "b", "c")
+        assert len(tables.notes) == 1
+        assert "of the first table holds row labels" in tables.notes[0]
+
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "objects": lambda frame: frame.astype(object),
+    "decimals": lambda frame: frame.map(Decimal),
+    "polars": pl.from_pandas,
+    "arrow": pa.Table.from_pandas,
+    "array": lambda frame: frame.to_numpy(copy=True),
+    "masked": lambda frame: np.ma.masked_invalid(frame.to_numpy()),
+    "view": lambda frame: frame.to_numpy(copy=True)[::-1][::-1],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_numbers_and_keeps_the_callers(kind):
+    table = KINDS[kind](GOOD)
+    tables = align_tables(table, table)
+    np.testing.assert_array_equal(tables.first, GOOD.to_numpy())
+    assert not tables.first.flags.writeable
+    if isinstance(table, np.ndarray):
+        assert table.flags.writeable
+
+
+def test_integers_and_booleans_are_numbers():
+    mixed = pd.DataFrame(
+        {"i": np.arange(6, dtype=np.int8), "b": [True, False] * 3, "f": np.float32(0.5) * np.arange(6)}
+    )
+    for table in (mixed, pl.from_pandas(mixed), mixed.convert_dtypes()):
+        assert align_tables(table, table).first[3].tolist() == [3.0, 0.0, 1.5]
+
+
+@settings(max_examples=30)
+@given(order=st.permutations(["a", "b", "c"]), backwards=st.booleans())
+def test_the_order_of_columns_does_not_matter(order, backwards):
+    shuffled = GOOD[order]
+    tables = align_tables(*((shuffled, GOOD) if backwards else (GOOD, shuffled)))
+    assert tables.names == (tuple(order) if backwards else ("a", "b", "c"))
+    np.testing.assert_array_equal(tables.first, tables.second)
+
+
+def save_npz(frame, path):
+    np.savez(path, values=frame.to_numpy(), names=np.array(frame.columns, dtype=str))
+
+
+WRITERS = {
+    "t.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "t.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "t.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "semicolon.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+    "bar.txt": lambda frame, path: frame.to_csv(path, index=False, sep="|"),
+    "windows.csv": lambda frame, path: frame.to_csv(
+        path, index=False, lineterminator="\r\n", encoding="utf-8-sig"
+    ),
+    "t.parquet": lambda frame, path: frame.to_parquet(path),
+    "t.feather": lambda frame, path: frame.to_feather(path),
+    "t.npz": save_npz,
+}
+NAMES = st.lists(
+    st.text("abcäπ_ .-/", min_size=1).map(lambda name: f"v{name}w"), min_size=2, max_size=4, unique=True
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@pytest.mark.parametrize("file", WRITERS)
+@given(data=st.data(), names=NAMES)
+def test_what_was_written_is_read_back(tmp_path, file, data, names):
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    shape = (data.draw(st.integers(1, 5)), len(names))
+    written = pd.DataFrame(data.draw(hnp.arrays(float, shape, elements=finite)), columns=names)
+    WRITERS[file](written, tmp_path / file)
+    table = read_table(tmp_path / file)
+    assert table.column_names == names
+    for name in names:
+        np.testing.assert_array_equal(table[name].to_numpy(), written[name])
+
+
+@pytest.mark.parametrize("file", WRITERS)
+def test_damaged_files_are_read_or_refused(tmp_path, file):
+    WRITERS[file](GOOD, tmp_path / file)
+    whole = np.frombuffer((tmp_path / file).read_bytes(), np.uint8)
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        damaged = whole[: rng.integers(1, len(whole) + 1)].copy() if rng.random() < 0.3 else whole.copy()
+        places = rng.integers(len(damaged), size=4)
+        damaged[places] = rng.integers(256, size=4)
+        (tmp_path / file).write_bytes(damaged.tobytes())
+        with contextlib.suppress(InputError):
+            align_tables(read_table(tmp_path / file), GOOD)
+
+
+def test_an_array_file_gets_default_names(tmp_path):
+    np.save(tmp_path / "t.npy", GOOD.to_numpy())
+    assert read_table(tmp_path / "t.npy").column_names == ["X1", "X2", "X3"]
+    np.savez(tmp_path / "t.npz", a=GOOD.to_numpy(), names=["x"])
+    with pytest.raises(InputError, match="1 name for 3 columns"):
+        read_table(tmp_path / "t.npz")
+    np.savez(tmp_path / "t.npz", a=GOOD.to_numpy(), b=GOOD.to_numpy())
+    with pytest.raises(InputError, match="holds 2 arrays"):
+        read_table(tmp_path / "t.npz")
+    np.save(tmp_path / "t.npy", np.array([[1, "x"]], dtype=object))
+    with pytest.raises(InputError, match=r"cannot be read as \.npy"):
+        read_table(tmp_path / "t.npy")
+
+
+def test_headers_may_count_and_may_be_long(tmp_path):
+    GOOD.to_csv(tmp_path / "t.csv", header=["0", "1", "2"], index=False)
+    assert read_table(tmp_path / "t.csv").column_names == ["0", "1", "2"]
+    names = [f"{k:0200d}x" for k in range(6_000)]  # more than Arrow's block of 1 MiB
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" + ",".join("1" * 6_000) + "\n")
+    assert read_table(tmp_path / "t.csv").column_names == names
+
+
+def test_text_in_a_file_is_shown_where_it_is(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,NA\n2,3\n4,oops\n")
+    with pytest.raises(InputError, match="'oops' in row 3 of 'b'"):
+        align_tables(read_table(tmp_path / "t.csv"), GOOD, columns=["a", "b"])
+
+
+GROUPED = pd.DataFrame({"g": ["b", "a", "b", "a", "b"], "x": range(5), "y": [1.0, 4, 9, 16, 25]})
+
+
+@pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_groups_split_in_order_of_appearance(kind):
+    first, second, *labels = split_groups(kind(GROUPED), "g")
+    assert labels == ["b", "a"]
+    tables = align_tables(first, second)
+    assert tables.names == ("x", "y")
+    assert tables.first[:, 0].tolist() == [0, 2, 4]
+    assert split_groups(kind(GROUPED), "g", "a", "b")[2:] == ("a", "b")
+
+
+def test_numbers_are_groups_too():
+    numbered = GROUPED.assign(g=[1.0, 2.0, 1.0, 3.0, np.nan])
+    first, second, *labels = split_groups(numbered, "g", 1, "3")
+    assert (len(first), len(second), labels) == (2, 1, ["1", "3"])
+    with pytest.raises(InputError, match=r"4 groups: '1' \(2 rows\), .*'\(missing\)' \(1 row\); choose two"):
+        split_groups(numbered, "g")
+
+
+def test_group_text_is_kept_as_written(tmp_path):
+    (tmp_path / "t.csv").write_text("g,x,y\n007,1,2\nNA,3,4\n007,5,6\n")
+    table = read_table(tmp_path / "t.csv", text=["g"])
+    assert split_groups(table, "g")[2:] == ("007", "NA")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("h",), "group column 'h' does not exist; the columns are 'g', 'x' and 'y'"),
+        (("g", "a"), "only one group"),
+        (("g", "a", "z"), "has no group 'z'; it holds 'b' .3 rows., 'a' .2 rows."),
+        (("g", "a", "a"), "both groups are 'a'"),
+        (("x",), "holds 5 groups"),
+    ],
+)
+def test_wrong_groups_are_explained(arguments, message):
+    with pytest.raises(InputError, match=message):
+        split_groups(GROUPED, *arguments)
+    with pytest.raises(InputError, match="no group column"):
+        split_groups(GROUPED.to_numpy(), "g")

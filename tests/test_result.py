@@ -1,0 +1,361 @@
+"""The frozen result, its exchange formats, and the way back from a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffdag.report import exchange, page
+from diffdag.report.text import NumberFormat, printable
+from diffdag.result import CHANGES, DifferenceResult, Edge, classify_change, load_result
+
+
+def make_result(**changes: Any) -> DifferenceResult:
+    """A small answer with every feature; keyword arguments replace parts of it."""
+    names = tuple(changes.get("variables", ("Raf", "Mek", "Erk", "PKA", "PKC", "Akt")))
+    edges = (
+        Edge("Mek", "Erk", change="added", weight_first=0.0, weight_second=0.25, delta=-0.25, stderr=0.03),
+        Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5, stderr=0.05),
+        Edge("PKA", "PKC", directed=False),
+    )
+    parts: dict[str, Any] = {
+        "method": "paper",
+        "variables": names,
+        "invariant": ("Akt",),
+        "unresolved": ("PKA", "PKC"),
+        "order": (("Raf",), ("Mek",), ("Erk",)),
+        "edge_list": edges,
+        "delta_precision": pd.DataFrame(np.eye(len(names)), index=list(names), columns=list(names)),
+        "samples": (853, 799),
+        "settings": {"penalty": 0.3, "estimator": "dantzig", "threshold": None},
+        "notes": ("The noise of PKA changed too.",),
+        "labels": ("baseline", "U0126"),
+    }
+    return DifferenceResult(**(parts | changes))
+
+
+def nothing(names: tuple[str, ...] = ("a", "b", "c")) -> DifferenceResult:
+    zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+    none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": (), "notes": (), "samples": None}
+    return make_result(variables=names, invariant=names, delta_precision=zeros, **none)
+
+
+class TestClassifyChange:
+    @pytest.mark.parametrize(
+        ("weights", "absent", "kind"),
+        [
+            ((0.0, 0.8), (True, False), "added"),
+            ((0.8, 0.01), (False, True), "removed"),
+            ((0.01, 0.8), (True, True), "added"),
+            ((0.8, 0.01), (True, True), "removed"),
+            ((0.5, -0.5), (False, False), "reversed-sign"),
+            ((-0.2, -0.5), (False, False), "strengthened"),
+            ((0.5, 0.2), (False, False), "weakened"),
+        ],
+    )
+    def test_kinds(self, weights: tuple[float, float], absent: tuple[bool, bool], kind: str) -> None:
+        assert classify_change(*weights, *absent) == kind
+
+    @given(st.tuples(*[st.floats(-9, 9)] * 2).filter(lambda w: abs(w[0]) != abs(w[1])), *[st.booleans()] * 2)
+    def test_swapping_the_conditions_turns_the_kind_around(
+        self, weights: tuple[float, float], absent_first: bool, absent_second: bool
+    ) -> None:
+        turned = dict(
+            zip(CHANGES, ("removed", "added", "weakened", "strengthened", "reversed-sign"), strict=True)
+        )
+        there = classify_change(*weights, absent_first, absent_second)
+        assert classify_change(*weights[::-1], absent_second, absent_first) == turned[there]
+
+
+class TestResult:
+    def test_edges_is_a_table_with_the_promised_columns(self) -> None:
+        table = make_result().edges
+        columns = [
+            "source",
+            "target",
+            "directed",
+            "change",
+            "weight_first",
+            "weight_second",
+            "delta",
+            "stderr",
+        ]
+        assert list(table.columns) == columns
+        assert table["directed"].tolist() == [True, True, False]
+        assert table["change"].tolist() == ["added", "weakened", None]
+        assert np.isnan(table["delta"].iloc[2])
+
+    def test_empty_table_has_the_same_types(self) -> None:
+        full, empty = make_result().edges, nothing().edges
+        assert len(empty) == 0
+        assert (full.dtypes == empty.dtypes).all()
+        assert empty["directed"].dtype == bool
+
+    def test_confidence_is_a_column_where_known(self) -> None:
+        edges = (Edge("Raf", "Mek", change="added", confidence=0.9), Edge("Mek", "Erk", change="removed"))
+        assert make_result(edge_list=edges).edges["confidence"].tolist()[0] == 0.9
+
+    def test_numbers_that_are_not_finite_are_unknown(self) -> None:
+        edge = Edge("a", "b", delta=float("nan"), stderr=np.inf, weight_first=np.float64(1))
+        assert (edge.delta, edge.stderr) == (None, None)
+        assert type(edge.weight_first) is float
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"invariant": ("nobody",)}, "not a variable"),
+            ({"order": (("Raf",), ("Raf",))}, "twice"),
+            ({"edge_list": (Edge("Raf", "nobody"),)}, "not a variable"),
+            ({"edge_list": (Edge("Raf", "Mek"), Edge("Raf", "Mek"))}, "twice"),
+            ({"labels": ("one",)}, "labels"),
+            ({"delta_precision": pd.DataFrame(np.eye(2))}, "delta_precision"),
+        ],
+    )
+    def test_parts_that_do_not_fit_are_refused(self, changes: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            make_result(**changes)
+
+    def test_matrix_that_is_not_finite_is_refused(self) -> None:
+        matrix = make_result().delta_precision.copy()
+        matrix.iloc[0, 1] = np.nan
+        with pytest.raises(ValueError, match="finite"):
+            make_result(delta_precision=matrix)
+
+    def test_bad_kind_and_loop_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="expected one of"):
+            Edge("a", "b", change="vanished")
+        with pytest.raises(ValueError, match="itself"):
+            Edge("a", "a")
+
+    def test_equality_hash_and_pickle(self) -> None:
+        assert make_result() == make_result()
+        assert hash(make_result()) == hash(make_result())
+        assert make_result() != make_result(notes=())
+        assert make_result() != make_result(delta_precision=2 * make_result().delta_precision)
+        assert make_result() != 1
+        assert pickle.loads(pickle.dumps(make_result())) == make_result()  # noqa: S301
+
+    def test_importing_it_loads_no_renderer(self) -> None:
+        heavy = "{'matplotlib', 'jinja2', 'networkx'}"
+        code = f"import sys, diffdag.result; print(sorted({heavy} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]"
+
+
+class TestSummary:
+    def test_it_says_what_changed(self) -> None:
+        text = make_result().summary()
+        lines = text.splitlines()
+        assert lines[0] == "3 of 30 possible edges changed; strongest: Raf -> Mek weakened"
+        assert "baseline (853 rows) against U0126 (799 rows)" in lines[1]
+        assert lines[4].split() == ["Raf", "->", "Mek", "weakened", "0.900", "0.400", "+0.500", "±", "0.050"]
+        assert lines[6].split() == ["PKA", "--", "PKC", "undirected"]
+        for piece in ("Raf | Mek | Erk", "PKA, PKC", "Akt", "noise of PKA", "penalty 0.3"):
+            assert piece in text
+        assert str(make_result()) == text
+
+    def test_no_change_reads_well(self) -> None:
+        text = nothing().summary()
+        assert text.startswith("No change found: 0 of 6 possible edges changed\n")
+        assert "exact models" in text
+        assert "None" not in text
+
+    def test_only_undirected_edges(self) -> None:
+        text = make_result(edge_list=(Edge("PKA", "PKC", directed=False),)).summary()
+        assert text.splitlines()[0] == "1 of 30 possible edges changed"
+
+    def test_it_stays_within_its_width(self) -> None:
+        names = tuple(f"a_rather_long_name_of_a_variable_{k}" for k in range(500))
+        edges = (Edge(names[0], names[1], change="added", weight_first=0, weight_second=1e-9, delta=-1e-9),)
+        zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+        order = (names[:2], names[2:400])
+        res = make_result(
+            variables=names,
+            invariant=names[400:],
+            unresolved=(),
+            order=order,
+            edge_list=edges,
+            delta_precision=zeros,
+        )
+        text = res.summary()
+        assert max(map(len, text.splitlines())) <= 110
+        assert names[1][-8:] in text
+        assert "and 70 more" in " ".join(text.split())
+        assert "and 368 more" in " ".join(text.split())
+        assert "-1e-09" in text
+
+    def test_hostile_names_stay_on_their_line(self) -> None:
+        names = ("a\nb\x00\u202e", "日本", "c" * 200)
+        edge = Edge(names[0], names[1], change="added", weight_first=0.0, weight_second=1.0, delta=-1.0)
+        zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+        res = make_result(
+            variables=names,
+            invariant=(names[2],),
+            unresolved=(),
+            order=(),
+            edge_list=(edge,),
+            delta_precision=zeros,
+        )
+        assert "a\\nb\\x00\\u202e -> 日本" in res.summary()
+
+    @given(st.lists(st.one_of(st.none(), st.floats(-1e12, 1e12)), max_size=8))
+    def test_numbers_keep_their_digits(self, values: list[float | None]) -> None:
+        show = NumberFormat(values)
+        for value in values:
+            if value is None:
+                assert show(value) == ""
+            else:
+                assert float(show(value)) == pytest.approx(value, rel=0.6)
+
+    @given(st.text())
+    def test_printable_is_printable(self, text: str) -> None:
+        assert printable(text).replace("\u200d", "").isprintable()
+
+
+class TestGraph:
+    def test_roles_and_edges(self) -> None:
+        graph = make_result().to_networkx()
+        assert graph.nodes["Akt"]["role"] == "invariant"
+        assert graph.nodes["PKA"]["role"] == "unresolved"
+        assert graph.nodes["Raf"]["role"] == "changed"
+        assert set(graph.edges) == {("Raf", "Mek"), ("Mek", "Erk"), ("PKA", "PKC"), ("PKC", "PKA")}
+        assert graph["Raf"]["Mek"]["change"] == "weakened"
+        assert graph["PKA"]["PKC"] == {"directed": False}
+
+    def test_graphml_reads_back(self) -> None:
+        text = exchange.to_graphml(make_result())
+        graph = nx.parse_graphml(text)
+        assert graph["Raf"]["Mek"]["delta"] == 0.5
+        assert graph.nodes["PKC"]["role"] == "unresolved"
+
+    def test_graphml_without_edges_and_with_names_that_xml_cannot_say(self) -> None:
+        names = ("a\x00", "a\\x00", "<b> & 'c'", "")
+        graph = nx.parse_graphml(exchange.to_graphml(nothing(names)))
+        assert list(graph.nodes) == ["a\\x00", "a\\x00'", "<b> & 'c'", ""]
+
+
+NAMES = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["<script>alert(1)</script>", '"', "'", "a\nb", "\r\n", "😀", "$x$", "NA", "1", "a,b", "=1+1"]
+    ),
+)
+NUMBERS = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+SETTINGS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.text(max_size=5), NUMBERS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def results(draw: st.DrawFn) -> DifferenceResult:
+    names = tuple(draw(st.lists(NAMES, min_size=2, max_size=6, unique=True)))
+    count = len(names)
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    edges = []
+    for i, j in draw(st.lists(st.sampled_from(pairs), unique=True, max_size=6)):
+        if draw(st.booleans()):
+            kind, numbers = draw(st.sampled_from(CHANGES)), [draw(NUMBERS) for _ in range(5)]
+            edges.append(Edge(names[i], names[j], True, kind, *numbers))
+        else:
+            edges.append(Edge(names[i], names[j], directed=False))
+    cells = draw(st.lists(st.floats(-1e300, 1e300), min_size=count**2, max_size=count**2))
+    matrix = np.array(cells).reshape(count, count)
+    matrix = matrix + matrix.T if draw(st.booleans()) else np.where(draw(st.booleans()), matrix, 0.0)
+    cut = draw(st.integers(0, count))
+    return DifferenceResult(
+        method=draw(st.sampled_from(["paper", "order"])),
+        variables=names,
+        invariant=names[:1] if draw(st.booleans()) else (),
+        unresolved=names[:cut],
+        order=tuple((name,) for name in names[cut:]),
+        edge_list=tuple(edges),
+        delta_precision=pd.DataFrame(matrix, index=list(names), columns=list(names)),
+        samples=draw(st.one_of(st.none(), st.tuples(st.integers(2, 10**9), st.integers(2, 10**9)))),
+        settings=draw(st.dictionaries(st.text(max_size=8), SETTINGS, max_size=4)),
+        notes=tuple(draw(st.lists(st.text(), max_size=2))),
+        labels=draw(st.tuples(st.text(max_size=9), st.text(max_size=9))),
+    )
+
+
+class TestRoundTrip:
+    @given(results())
+    @settings(max_examples=200, deadline=None)
+    def test_json(self, result: DifferenceResult) -> None:
+        text = result.to_json()
+        assert exchange.from_json(text, "memory") == result
+        assert exchange.from_json(text.encode("utf-8"), "memory").to_json() == text
+
+    @given(results())
+    @settings(max_examples=60, deadline=None)
+    def test_csv_and_graphml(self, result: DifferenceResult) -> None:
+        rows = list(csv.DictReader(io.StringIO(exchange.to_csv(result), newline="")))
+        assert [(row["source"], row["target"]) for row in rows] == [
+            (e.source, e.target) for e in result.edge_list
+        ]
+        assert nx.parse_graphml(exchange.to_graphml(result)).number_of_nodes() == len(result.variables)
+
+    def test_json_follows_the_contract(self) -> None:
+        content = json.loads(make_result().to_json())
+        assert content["schema"] == 1
+        assert content["samples"] == {"first": 853, "second": 799}
+        assert content["edges"][1] == {
+            "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
+            "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "confidence": None,
+        }  # fmt: skip
+        assert content["edges"][2]["weight_first"] is None
+
+    def test_sparse_matrix_stays_small(self) -> None:
+        names = tuple(f"v{k}" for k in range(1000))
+        matrix = np.zeros((1000, 1000))
+        matrix[3, 4] = matrix[4, 3] = 0.1
+        frame = pd.DataFrame(matrix, index=list(names), columns=list(names))
+        none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": ()}
+        text = make_result(variables=names, invariant=(), delta_precision=frame, **none).to_json()
+        assert len(text) < 20_000
+        assert exchange.from_json(text, "memory").delta_precision.loc["v4", "v3"] == 0.1
+
+    def test_settings_become_plain(self) -> None:
+        given_settings = {
+            "a": np.float64(0.1),
+            "b": (1, 2),
+            "c": float("nan"),
+            "d": Path("x"),
+            "e": np.arange(2),
+        }
+        res = make_result(settings=given_settings)
+        assert res.settings == {"a": 0.1, "b": [1, 2], "c": None, "d": "x", "e": [0, 1]}
+        assert exchange.from_json(res.to_json(), "memory") == res
+
+    def test_save_and_load(self, tmp_path: Path) -> None:
+        written = make_result().save(tmp_path / "deep" / "out")
+        assert [path.name for path in written] == ["result.json", "edges.csv", "graph.graphml", "report.html"]
+        assert sorted(tmp_path.joinpath("deep", "out").iterdir()) == sorted(written)
+        assert load_result(written[0]) == load_result(written[0].parent) == make_result()
+
+    def test_a_renderer_that_fails_leaves_no_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(result: DifferenceResult) -> str:
+            raise RuntimeError("no picture today")
+
+        monkeypatch.setattr(page, "render_page", broken)
+        with pytest.raises(RuntimeError, match="no picture"):
+            make_result().save(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
