@@ -43,9 +43,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version
-
-        return version("diffdag")
+        return importlib.import_module("importlib.metadata").version("diffdag")
     if name in _HOME:
         return getattr(importlib.import_module(f"diffdag.{_HOME[name]}"), name)
     raise AttributeError(f"module 'diffdag' has no attribute {name!r}")

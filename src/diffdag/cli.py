@@ -148,7 +148,7 @@ OutFolder = Annotated[
 
 
 @app.command()
-def fit(  # noqa: PLR0917 - options, given by name
+def fit(
     first: Annotated[
         Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ.")
     ],
@@ -217,7 +217,7 @@ def demo(
 
 
 @app.command()
-def simulate(  # noqa: PLR0917
+def simulate(
     p: Annotated[int, typer.Option("--p", min=2, help="Number of variables.")],
     neighbours: Annotated[float, typer.Option(help="Average number of neighbours of a variable.")],
     samples: Annotated[int, typer.Option(min=2, help="Rows in each table.")],
@@ -353,9 +353,7 @@ def _refuse(message: str) -> NoReturn:
 def _names(text: str | None) -> list[str] | None:
     """Split a,b,c; a name that contains a comma goes in double quotes."""
     return (
-        None
-        if text is None
-        else [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        None if text is None else [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     )
 
 

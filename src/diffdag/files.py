@@ -169,9 +169,7 @@ def _read_npz(path: Path, text: Sequence[str]) -> Any:
 
 def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Path) -> Any:
     if array.ndim != 2 or array.dtype.kind not in "biufSU":
-        raise InputError(
-            f"the array in '{path}' is {array.ndim}-d {array.dtype}; give a 2-d array of numbers"
-        )
+        raise InputError(f"the array in '{path}' is {array.ndim}-d {array.dtype}; give a 2-d array of numbers")
     given = default_names(array.shape[1]) if names is None else tuple(str(name) for name in names.ravel())
     if len(given) != array.shape[1]:
         raise InputError(

@@ -1,8 +1,8 @@
 """From a table to its moments: number of rows, mean and scatter. All that follows uses moments only.
 
-The scatter ``sum_r (x_r - mean)(x_r - mean)'`` is computed around the mean, never as a difference of large sums, and
-two sets of moments are merged with the update of Chan, Golub and LeVeque (1983), so that values around 1e8 with
-spread 1 lose nothing.
+The scatter ``sum_r (x_r - mean)(x_r - mean)'`` is computed around the mean, never as a difference of large
+sums, and two sets of moments are merged with the update of Chan, Golub and LeVeque (1983), so that values
+around 1e8 with spread 1 lose nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class Moments:
             )
         if not (np.isfinite(self.mean).all() and np.isfinite(self.scatter).all()):
             raise InputError("the mean or the scatter is not finite; the values are too large or not numbers")
-        if (np.diag(self.scatter) < 0).any() or not np.allclose(self.scatter, self.scatter.T, rtol=1e-9, atol=0):
+        if (np.diag(self.scatter) < 0).any() or not np.allclose(
+            self.scatter, self.scatter.T, rtol=1e-9, atol=0
+        ):
             raise InputError("the scatter is not a symmetric matrix with a non-negative diagonal")
         self.mean.flags.writeable = self.scatter.flags.writeable = False
 
@@ -76,7 +78,9 @@ class Moments:
         """Moments of an array with one row an observation."""
         table = np.asarray(values)
         if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf":
-            raise InputError("the table must be a two-dimensional array of numbers with at least one row and column")
+            raise InputError(
+                "the table must be a two-dimensional array of numbers with at least one row and column"
+            )
         labels = default_names(table.shape[1]) if names is None else tuple(str(name) for name in names)
         mean = table.mean(axis=0, dtype=np.float64)
         scatter = np.zeros((mean.size, mean.size))
@@ -85,7 +89,8 @@ class Moments:
             block = table[start : start + BLOCK_ROWS] - mean
             scatter += block.T @ block
             rest += block.sum(axis=0)
-        # The mean is rounded; what that leaves over is taken out of the scatter (corrected two-pass algorithm).
+        # The mean is rounded; what that leaves over is taken out of the scatter (corrected two-pass
+        # algorithm).
         rest /= len(table)
         scatter -= len(table) * np.outer(rest, rest)
         return cls(labels, len(table), mean + rest, scatter)
@@ -130,7 +135,9 @@ class Moments:
         try:
             with np.load(path, allow_pickle=False) as file:
                 if int(file["schema"]) != SCHEMA:
-                    raise InputError(f"{path}: moments of schema {int(file['schema'])}; this version reads {SCHEMA}")
+                    raise InputError(
+                        f"{path}: moments of schema {int(file['schema'])}; this version reads {SCHEMA}"
+                    )
                 names = tuple(str(name) for name in file["names"])
                 mean = np.array(file["mean"], dtype=np.float64)
                 return cls(names, int(file["n"]), mean, np.array(file["scatter"], dtype=np.float64))

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
 
 
-def classify_change(
-    weight_first: float, weight_second: float, absent_first: bool, absent_second: bool
-) -> str:
+def classify_change(weight_first: float, weight_second: float, absent_first: bool, absent_second: bool) -> str:
     """Name the kind of change of one directed edge.
 
     Parameters
@@ -243,9 +241,7 @@ class DifferenceResult:
         if not isinstance(other, DifferenceResult):
             return NotImplemented
         same = (
-            getattr(self, f.name) == getattr(other, f.name)
-            for f in fields(self)
-            if f.name != "delta_precision"
+            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "delta_precision"
         )
         return all(same) and self.delta_precision.equals(other.delta_precision)
 

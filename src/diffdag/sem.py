@@ -29,9 +29,7 @@ _NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] 
     "gaussian": lambda rng, shape: rng.standard_normal(shape),
     "uniform": lambda rng, shape: rng.uniform(-math.sqrt(3), math.sqrt(3), shape),
     "laplace": lambda rng, shape: rng.laplace(scale=math.sqrt(0.5), size=shape),
-    "student": lambda rng, shape: (
-        rng.standard_t(STUDENT_DF, shape) * math.sqrt((STUDENT_DF - 2) / STUDENT_DF)
-    ),
+    "student": lambda rng, shape: rng.standard_t(STUDENT_DF, shape) * math.sqrt((STUDENT_DF - 2) / STUDENT_DF),
 }
 
 
@@ -181,8 +179,8 @@ def simulate_pair(
     noise : {"gaussian", "uniform", "laplace", "student"}
         Shape of the noise.
     min_epsilon : float, optional
-        Draw again until the pair has a change and satisfies Assumption 3 (the finite-sample one) with this epsilon;
-        see `assumption_epsilon`.
+        Draw again until the pair has a change and satisfies Assumption 3 (the finite-sample one) with this
+        epsilon; see `assumption_epsilon`.
     rng : numpy.random.Generator or int, optional
         Source of randomness.
     max_tries : int
@@ -216,7 +214,8 @@ def simulate_pair(
         if min_epsilon is None or _passes(pair, min_epsilon):
             return pair
     raise InputError(
-        f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; ask for a smaller min_epsilon or fewer changes"
+        f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; "
+        "ask for a smaller min_epsilon or fewer changes"
     )
 
 
@@ -247,9 +246,9 @@ def _draw_weights(
 def assumption_epsilon(pair: SEMPair) -> float:
     """The largest epsilon with which a pair satisfies Assumption 3 (ii) of the paper.
 
-    Half the smallest ``|corr1(i, j | S') - corr2(i, j | S')|`` over the changed edges ``(i, j)`` and the sets ``S``
-    that contain both and are closed under parents in the difference DAG. Infinite if nothing changed. There are
-    up to ``2^p`` such sets: meant for small models.
+    Half the smallest ``|corr1(i, j | S') - corr2(i, j | S')|`` over the changed edges ``(i, j)`` and the
+    sets ``S`` that contain both and are closed under parents in the difference DAG. Infinite if nothing
+    changed. There are up to ``2^p`` such sets: meant for small models.
     """
     return min(_correlation_changes(pair), default=math.inf) / 2
 

@@ -38,12 +38,13 @@ def difference_graph(
     differences : Differences
         Precision differences over sets of variables, exact or estimated.
     threshold : float
-        The paper's epsilon (Remark 1): entries up to this size, in units of partial correlations, count as zero.
+        The paper's epsilon (Remark 1): entries up to this size, in units of partial correlations, count as
+        zero.
     equal_noise : bool
         No noise variance changed.
     budget : int
-        Number of sets that the search in `prune` may look at. If it does not suffice for all sets, the search ends at a
-        smaller size, and ``complete`` is false.
+        Number of sets that the search in `prune` may look at. If it does not suffice for all sets, the
+        search ends at a smaller size, and ``complete`` is false.
 
     Returns
     -------

@@ -1,8 +1,9 @@
 """What Algorithm 1 asks again and again: the precision difference over a set of variables.
 
-Entries are returned as ``Delta[i, j] / (w_i w_j)`` with ``w_i^2 = sqrt(Omega1[i, i] Omega2[i, i])`` over the same set. This has no units, and is the scale of
-partial correlations, on which Assumption 3 of the paper bounds the changes from below: where the diagonals
-agree, it is the difference of two partial correlations.
+Entries are returned as ``Delta[i, j] / (w_i w_j)`` with ``w_i^2 = sqrt(Omega1[i, i] Omega2[i, i])`` over
+the same set. This has no units, and is the scale of partial correlations, on which Assumption 3 of the
+paper bounds the changes from below: where the diagonals agree, it is the difference of two partial
+correlations.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from diffdag.precision import ESTIMATORS, symmetrise
-from diffdag.precision.problem import DifferenceProblem
+from diffdag.moments import Moments
+from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise, warn_unless_converged
+from diffdag.precision.problem import DifferenceProblem, pooled_units
 from diffdag.sem import LinearSEM
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +36,7 @@ class Differences(ABC):
         """The normalised difference over `members`, in ascending order of the members."""
         key = tuple(sorted(members))
         if key not in self._known:
-            self._known[key] = self._compute(key)
+            self._known[key] = self._compute(key) if key else np.zeros((0, 0))
         return self._known[key]
 
     def entry(self, members: Iterable[int], i: int, j: int) -> float:
@@ -58,9 +60,10 @@ class Differences(ABC):
 class ExactDifferences(Differences):
     """Differences of two known models.
 
-    The precision over a set ``S`` is ``R' R``, where ``R`` is the last block of a QR factorisation of ``D^-1/2 (I - B)`` with
-    the columns of ``S`` last. Working with this square root instead of ``Sigma`` or ``Omega`` keeps twice the digits: at p = 100
-    with 80 neighbours a variable ``Sigma`` has a condition number up to 1e16.
+    The precision over a set ``S`` is ``R' R``, where ``R`` is the last block of a QR factorisation of
+    ``D^-1/2 (I - B)`` with the columns of ``S`` last. Working with this square root instead of ``Sigma`` or
+    ``Omega`` keeps twice the digits: at p = 100 with 80 neighbours a variable ``Sigma`` has a condition
+    number up to 1e16.
     """
 
     def __init__(self, first: LinearSEM, second: LinearSEM) -> None:
@@ -71,11 +74,16 @@ class ExactDifferences(Differences):
         """Square roots of both precision matrices over `members`."""
         inside = set(members)
         outside = [k for k in range(self.p) if k not in inside]
-        first, second = (np.linalg.qr(root[:, [*outside, *members]], mode="r") for root in self.roots)
-        return first[len(outside) :, len(outside) :], second[len(outside) :, len(outside) :]
+        order, start = [*outside, *members], len(outside)
+
+        def last_block(root: FloatArray) -> FloatArray:
+            return np.asarray(np.linalg.qr(root[:, order], mode="r"))[start:, start:]
+
+        return last_block(self.roots[0]), last_block(self.roots[1])
 
     def rounding(self, members: Members, threshold: float) -> float:
-        """A bound on rounding errors over large subsets of `members`, read off the entries that are zero over all of them.
+        """A bound on rounding errors over large subsets of `members`, read off the entries that are zero
+        over all of them.
 
         The search in `prune` looks at so many entries that some lie below a generous threshold by chance.
         """
@@ -109,15 +117,33 @@ class SampleDifferences(Differences):
         self.problem = problem
         self.samples = samples
         self.estimator = estimator
-        self.unfinished = 0
+
+    @classmethod
+    def from_moments(
+        cls, first: Moments, second: Moments, answer: PrecisionDifference, n_jobs: int | None = None
+    ) -> SampleDifferences:
+        """Take estimator, penalty and the difference over all variables from an answer for them."""
+        units = pooled_units(first, second)
+        sigma1, sigma2 = first.covariance() / units, second.covariance() / units
+        problem = DifferenceProblem(sigma1, sigma2, answer.penalty * answer.penalty_max)
+        self = cls(problem, min(first.n, second.n), answer.method, n_jobs)
+        everything = tuple(range(self.p))
+        self._known[everything] = self._normalised(answer.matrix * units, everything)
+        return self
 
     def _compute(self, members: Members) -> FloatArray:
         block = np.ix_(members, members)
-        sigma1, sigma2 = self.problem.sigma1[block], self.problem.sigma2[block]
-        solution = ESTIMATORS[self.estimator](DifferenceProblem(sigma1, sigma2, self.problem.penalty))
-        self.unfinished += not solution.converged
-        precisions = (_conditional_precision(sigma, self.samples) for sigma in (sigma1, sigma2))
-        return normalise(symmetrise(solution.delta.toarray()), *precisions)
+        problem = DifferenceProblem(
+            self.problem.sigma1[block], self.problem.sigma2[block], self.problem.penalty
+        )
+        solution = ESTIMATORS[self.estimator](problem)
+        warn_unless_converged(self.estimator, solution)
+        return self._normalised(symmetrise(solution.delta.toarray()), members)
+
+    def _normalised(self, delta: FloatArray, members: Members) -> FloatArray:
+        block = np.ix_(members, members)
+        sigmas = (self.problem.sigma1[block], self.problem.sigma2[block])
+        return normalise(delta, *(_conditional_precision(sigma, self.samples) for sigma in sigmas))
 
 
 def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray) -> FloatArray:
@@ -128,7 +154,7 @@ def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray)
 
 
 def _conditional_precision(sigma: FloatArray, samples: int) -> FloatArray:
-    """Diagonal of the inverse; with too few rows to invert, of the shrunken matrix of Chen et al. (2010, OAS)."""
+    """Diagonal of the inverse; with too few rows, after shrinking as Chen et al. (2010, OAS) do."""
     p = len(sigma)
     if samples <= p + 1:
         mean, square = np.trace(sigma) / p, float(np.sum(sigma**2))

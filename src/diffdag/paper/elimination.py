@@ -1,12 +1,14 @@
 """Pruning without a search over sets: eliminate sinks one at a time and see which entries vanish.
 
-The sets over which `prune` looks are exponentially many, and Table 1 of the paper (p = 100, 4000 edges) cannot be run that way. But every
-elimination of one sink after another visits a chain of sets over which the entry of a changed edge is not zero (Assumption 1), so any entry
-that vanishes on the way is not a change. Among the sinks the one is taken whose removal adds the fewest and removes the most entries between other variables (net fill;
-ties: the shorter row, and chance). A few eliminations with other ties find what one has missed.
+The sets over which `prune` looks are exponentially many, and Table 1 of the paper (p = 100, 4000 edges)
+cannot be run that way. But every elimination of one sink after another visits a chain of sets over which
+the entry of a changed edge is not zero (Assumption 1), so any entry that vanishes on the way is not a
+change. Among the sinks the one is taken whose removal adds the fewest and removes the most entries between
+other variables (net fill; ties: the shorter row, and chance). A few eliminations with other ties find what
+one has missed.
 
-Each elimination acts on square roots ``M`` of the precision matrices, ``Omega = M' M``: leaving out a variable projects the
-other columns of ``M`` on the complement of its own, by a Householder reflection.
+Each elimination acts on square roots ``M`` of the precision matrices, ``Omega = M' M``: leaving out a
+variable projects the other columns of ``M`` on the complement of its own, by a Householder reflection.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def _entries_after(
     after = np.abs((omega1 - omega2) - change) > threshold * np.outer(scale, scale)
     own = np.arange(len(sinks))
     after[own, sinks, :] = after[own, :, sinks] = False
-    return after.sum(axis=(1, 2))
+    counts: NDArray[np.intp] = after.sum(axis=(1, 2))
+    return counts
 
 
 def leave_out(root: FloatArray, column: int) -> FloatArray:

@@ -26,8 +26,8 @@ def compute_order(
     threshold : float
         Entries up to this size count as zero.
     equal_noise : bool
-        The user knows that no noise variance changed: then some diagonal is zero, and the smallest stands for it where
-        none is below the threshold.
+        The user knows that no noise variance changed: then some diagonal is zero, and the smallest stands
+        for it where none is below the threshold.
 
     Returns
     -------

@@ -29,7 +29,7 @@ def orient_edges(
     rest: Sequence[int],
     threshold: float,
 ) -> EdgeSet:
-    """Each neighbour in a later layer, or in the unresolved rest, is a cause; edges inside the rest have no direction."""
+    """Neighbours in later layers or in the unresolved rest are causes; edges inside the rest are undirected."""
     members = sorted(variables)
     present = abs(differences.over(members)) > threshold
     place = {node: k for k, node in enumerate(members)}
@@ -41,6 +41,6 @@ def orient_edges(
 
 
 def layer_ranks(layers: Layers, rest: Sequence[int]) -> dict[int, int]:
-    """The number of each variable's layer, sinks first; the unresolved rest comes last, before all others causally."""
+    """The number of each variable's layer, sinks first; the unresolved rest, which precedes all, comes last."""
     rank = {node: k for k, layer in enumerate(layers) for node in layer}
     return rank | dict.fromkeys(rest, len(layers))

@@ -1,8 +1,11 @@
-"""prune of Algorithm 1: remove the edges that only common effects have made.
+r"""prune of Algorithm 1: remove the edges that only common effects have made.
 
-An entry ``(i, j)`` of the precision difference may be there only because ``i`` and ``j`` have common effects. Without
-those variables it is zero, so the edge goes if a set ``C`` can be found such that entry ``(i, j)`` of the difference over
-``V \\ C`` is zero. The proof of Theorem 1 removes the common children; they lie in layers before that of ``j``.
+An entry ``(i, j)`` of the precision difference may be there only because ``i`` and ``j`` have common
+effects. Without those variables it is zero, so the edge goes if a set ``C`` can be found such that entry
+``(i, j)`` of the difference over ``V \ C`` is zero. The proof of Theorem 1 removes the common children;
+they lie in layers before that of ``j``, or, where ``j`` is one of the unresolved variables ``R``, anywhere.
+(The paper's pseudocode adds ``R`` for undirected edges only; then common children inside ``R`` leave
+directed edges that are not there.)
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ def prune(
 ) -> EdgeSet:
     """Test every set of at most `max_size` variables, small sets first.
 
-    For ``i <- j`` the sets come from the layers before that of ``j``; for an undirected edge, from all other variables.
+    For ``i <- j`` the sets come from the layers before that of ``j``; if ``j`` is unresolved, from all
+    other variables.
     """
     everything = sorted(variables)
     rank = layer_ranks(layers, rest)
 
     def removable(edge: Edge) -> list[int]:
-        i, j = edge
-        others = [k for k in everything if k not in edge]
-        return others if edge in edges.undirected else [k for k in others if rank[k] < rank[j]]
+        cause = edge[1]
+        return [k for k in everything if k not in edge and (rank[k] < rank[cause] or cause in rest)]
 
     def remaining(edge: Edge, size: int) -> Iterator[list[int]]:
         for removed in combinations(removable(edge), size):

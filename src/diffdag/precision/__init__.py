@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,19 @@ from diffdag.precision.problem import (
     FloatArray,
     Penalty,
     Solution,
-    pooled_scale,
+    pooled_units,
     resolve_penalty,
 )
-from diffdag.validation import DiffDagWarning, InputError
+from diffdag.validation import DiffDagWarning, InputError, join_names
 
-__all__ = ["ESTIMATORS", "Penalty", "PrecisionDifference", "precision_difference", "symmetrise"]
+__all__ = [
+    "ESTIMATORS",
+    "Penalty",
+    "PrecisionDifference",
+    "precision_difference",
+    "symmetrise",
+    "warn_unless_converged",
+]
 
 ESTIMATORS: dict[str, Callable[[DifferenceProblem], Solution]] = {
     "dantzig": solve_dantzig,
@@ -77,11 +84,11 @@ def precision_difference(
     first, second : Moments
         Moments of the two tables, over the same variables.
     method : {"dantzig", "dtrace", "plugin"}
-        ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``plugin`` the difference
-        of the two inverses.
+        ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``plugin``
+        the difference of the two inverses.
     penalty : float or str
-        A fraction of the smallest penalty that gives zero, or ``"rate:c"`` for the paper's ``c sqrt(log p / n)`` with
-        ``n`` the smaller number of rows. ``plugin`` does not use it.
+        A fraction of the smallest penalty that gives zero, or ``"rate:c"`` for the paper's ``c sqrt(log p /
+        n)`` with ``n`` the smaller number of rows. ``plugin`` does not use it.
 
     Returns
     -------
@@ -102,22 +109,15 @@ def precision_difference(
         raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}; it is {method!r}")
     if first.names != second.names:
         second = second.select(first.names)
-    scale = pooled_scale(first, second)
-    if not (scale > 0).all():
-        constant = [name for name, size in zip(first.names, scale, strict=True) if not size > 0]
-        raise InputError(f"constant in both tables: {', '.join(map(repr, constant))}; drop them")
-    units = np.outer(scale, scale)
+    units = pooled_units(first, second)
+    constant = [name for name, size in zip(first.names, np.diag(units), strict=True) if not size > 0]
+    if constant:
+        raise InputError(f"constant in both tables: {join_names(constant)}; drop them or check the export")
     problem = DifferenceProblem(first.covariance() / units, second.covariance() / units, 0.0)
     largest = problem.penalty_max
-    absolute = resolve_penalty(penalty, largest, len(scale), min(first.n, second.n))
-    solution = ESTIMATORS[method](DifferenceProblem(problem.sigma1, problem.sigma2, absolute))
-    if not solution.converged:
-        warnings.warn(
-            f"{method} stopped after {solution.iterations} iterations with violation {solution.violation:.1e} and gap "
-            f"{solution.gap:.1e}; a larger penalty makes the problem easier",
-            DiffDagWarning,
-            stacklevel=2,
-        )
+    absolute = resolve_penalty(penalty, largest, len(units), min(first.n, second.n))
+    solution = ESTIMATORS[method](replace(problem, penalty=absolute))
+    warn_unless_converged(method, solution)
     return PrecisionDifference(
         matrix=symmetrise(solution.delta.toarray()) / units,
         names=first.names,
@@ -130,6 +130,17 @@ def precision_difference(
         iterations=solution.iterations,
         converged=solution.converged,
     )
+
+
+def warn_unless_converged(method: str, solution: Solution) -> None:
+    """Tell the user when a solver stopped early, and what to do about it."""
+    if not solution.converged:
+        warnings.warn(
+            f"{method} stopped after {solution.iterations} iterations with violation {solution.violation:.1e} "
+            f"and gap {solution.gap:.1e}; a larger penalty makes the problem easier",
+            DiffDagWarning,
+            stacklevel=3,
+        )
 
 
 def symmetrise(delta: FloatArray) -> FloatArray:

@@ -3,13 +3,14 @@
     minimise |Delta|_1   subject to   max |Sigma1 Delta Sigma2 - (Sigma2 - Sigma1)| <= lambda        (P)
     maximise <b, Y> - lambda |Y|_1   subject to   max |Sigma1 Y Sigma2| <= 1                         (D)
 
-with ``b = Sigma2 - Sigma1`` (equation 2 of the paper with the sign of the identity). The problem has ``p^2`` variables and
-constraints and its matrix is a Kronecker product, which is never formed: at the optimum few entries of ``Delta`` and of ``Y`` are
-not zero. HiGHS solves (D) restricted to a few entries ``I`` of ``Y`` and a few constraints ``J``; its row duals are an optimal
-``Delta`` on ``J``. All constraints of (P) and (D) are then checked with two thin products each, the worst are added, and
-HiGHS goes on from its last basis. Bounds on ``Y`` keep the restricted problem finite while ``I`` and ``J`` grow (they act as a
-penalised slack in (P)). The certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1``
-and the value of ``Y`` scaled until it is feasible for (D).
+with ``b = Sigma2 - Sigma1`` (equation 2 of the paper with the sign of the identity). The problem has
+``p^2`` variables and constraints and its matrix is a Kronecker product, which is never formed: at the
+optimum few entries of ``Delta`` and of ``Y`` are not zero. HiGHS solves (D) restricted to a few entries
+``I`` of ``Y`` and a few constraints ``J``; its row duals are an optimal ``Delta`` on ``J``. All constraints
+of (P) and (D) are then checked with two thin products each, the worst are added, and HiGHS goes on from its
+last basis. Bounds on ``Y`` keep the restricted problem finite while ``I`` and ``J`` grow (they act as a
+penalised slack in (P)). The certificate is valid for the full problem: the violation of (P), and the gap
+between ``|Delta|_1`` and the value of ``Y`` scaled until it is feasible for (D).
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution, s
 IntArray = NDArray[np.intp]
 Entries = tuple[IntArray, IntArray]
 MAX_ROUNDS = 1_000
+SMALL = 16
 START_ROUNDS, START_SWEEPS = 8, 10
 START_TOLERANCE = 0.05  # the D-trace start need only be rough
 CUT = 0.2
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
-HIGHS_OPTIONS = {
+HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
@@ -76,7 +78,7 @@ def _certify(
 
 
 class _Master:
-    """The restricted dual problem, kept alive in HiGHS: a column for each signed entry of ``Y``, a row for each constraint."""
+    """The restricted dual problem, kept alive in HiGHS: a column for each signed entry of ``Y``."""
 
     def __init__(self, problem: DifferenceProblem) -> None:
         self.problem = problem
@@ -85,19 +87,31 @@ class _Master:
         self.signs: FloatArray = np.zeros(0)
         self.constraints: Entries = (empty, empty)
         self.bound = FIRST_BOUND
-        self.highs = highspy.Highs()
+        self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
 
     def start(self) -> None:
-        """Begin with the support of a rough D-trace solution: it is feasible for (P), and tight on its support."""
-        rough = solve_dtrace(self.problem, START_TOLERANCE * self.problem.penalty, START_ROUNDS, START_SWEEPS).delta.tocoo()
+        """Begin with the support of a rough D-trace solution: it is feasible for (P), and tight on its
+        support.
+
+        A few variables need no such care: there it is quicker to begin with all entries.
+        """
+        p = len(self.problem.sigma1)
+        if p <= SMALL:
+            rows, columns = np.divmod(np.arange(p * p), p)
+            self._add_constraints((rows, columns))
+            self._add_variables((np.tile(rows, 2), np.tile(columns, 2)), np.repeat([1.0, -1.0], p * p))
+            return
+        rough = solve_dtrace(
+            self.problem, START_TOLERANCE * self.problem.penalty, START_ROUNDS, START_SWEEPS
+        ).delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
         self._add_constraints(entries)
         self._add_variables(entries, signs)
 
     def grow(self, residual: FloatArray, price: FloatArray) -> bool:
-        """Add the worst violators of (P) as variables and of (D) as constraints; false if nothing is left to do."""
+        """Add the worst violators of (P) as variables, of (D) as constraints; false if nothing is left."""
         most = max(20, len(self.constraints[0]) // 4)
         rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
         signs = -np.sign(residual[rows])
@@ -161,7 +175,7 @@ class _Master:
 
 
 def worst_entries(matrix: FloatArray, bound: float, most: int) -> Entries:
-    """The largest absolute entries above `bound`, at most `most` and one for each row, because neighbours repeat each other."""
+    """The largest absolute entries above `bound`: one for each row, as neighbours are alike, at most `most`."""
     size = np.abs(matrix)
     columns = size.argmax(axis=1)
     rows = np.arange(len(size))

@@ -2,10 +2,10 @@
 
     minimise  1/2 <Delta, Sigma1 Delta Sigma2> - <Delta, Sigma2 - Sigma1> + lambda |Delta|_1
 
-(Yuan, Xi, Chen and Deng 2017, before symmetrising.) The gradient of the smooth part is the residual of the identity,
-so at the optimum ``|residual| <= lambda`` everywhere, with equality and opposite sign on the support. Only a working set of
-entries is optimised at a time; its Gram matrix holds products of two covariances, and the full gradient is two thin
-products.
+(Yuan, Xi, Chen and Deng 2017, before symmetrising.) The gradient of the smooth part is the residual of the
+identity, so at the optimum ``|residual| <= lambda`` everywhere, with equality and opposite sign on the
+support. Only a working set of entries is optimised at a time; its Gram matrix holds products of two
+covariances, and the full gradient is two thin products.
 """
 
 from __future__ import annotations

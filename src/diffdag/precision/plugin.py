@@ -22,7 +22,7 @@ def _inverse(sigma: FloatArray, label: str) -> FloatArray:
         inverse: FloatArray = cho_solve(cho_factor(sigma), np.eye(len(sigma)))
     except LinAlgError:
         raise InputError(
-            f"the covariance matrix of the {label} table is singular (fewer rows than variables, or dependent "
-            "columns); use the estimator 'dantzig' or 'dtrace'"
+            f"the covariance matrix of the {label} table is singular (fewer rows than variables, or "
+            "dependent columns); use the estimator 'dantzig' or 'dtrace'"
         ) from None
     return (inverse + inverse.T) / 2

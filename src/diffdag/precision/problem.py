@@ -1,9 +1,10 @@
 """The problem every estimator of the precision difference receives, and the solution it returns.
 
-With ``Delta = Omega1 - Omega2`` the covariances satisfy ``Sigma1 Delta Sigma2 = Sigma2 - Sigma1`` (Zhao, Cai and Li
-2014; the display in section 3.1 of the paper has a slip here). The sparse estimators bound the residual of this
-identity by a penalty ``lambda``. Everything is solved on the standardised scale: each variable is divided by its pooled
-scale, the square root of the mean of its two variances, so that units do not matter.
+With ``Delta = Omega1 - Omega2`` the covariances satisfy ``Sigma1 Delta Sigma2 = Sigma2 - Sigma1`` (Zhao,
+Cai and Li 2014; the display in section 3.1 of the paper has a slip here). The sparse estimators bound the
+residual of this identity by a penalty ``lambda``. Everything is solved on the standardised scale: each
+variable is divided by its pooled scale, the square root of the mean of its two variances, so that units do
+not matter.
 """
 
 from __future__ import annotations
@@ -73,11 +74,13 @@ def sandwich(left: FloatArray, middle: csr_array, right: FloatArray) -> FloatArr
     return product
 
 
-def pooled_scale(first: Moments, second: Moments) -> FloatArray:
-    """Square root of the mean of the two variances of each variable."""
-    variances = np.diag(first.scatter) / first.n + np.diag(second.scatter) / second.n
-    scale: FloatArray = np.sqrt(variances / 2)
-    return scale
+def pooled_units(first: Moments, second: Moments) -> FloatArray:
+    """Products of the pooled scales of each pair of variables.
+
+    The pooled scale of a variable is the square root of the mean of its two variances.
+    """
+    scale = np.sqrt((np.diag(first.scatter) / first.n + np.diag(second.scatter) / second.n) / 2)
+    return np.outer(scale, scale)
 
 
 def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> float:
@@ -89,7 +92,9 @@ def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> flo
         except ValueError:
             rate = -1.0
         if head != "rate" or not (math.isfinite(rate) and rate >= 0):
-            raise InputError(f"penalty {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'")
+            raise InputError(
+                f"penalty {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'"
+            )
         return rate * math.sqrt(math.log(p) / n)
     if not (math.isfinite(penalty) and penalty >= 0):
         raise InputError(f"penalty is a fraction of penalty_max, 0 or larger; it is {penalty}")

@@ -43,9 +43,7 @@ class Layout:
     height: float
 
 
-def arrange(
-    sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: Iterable[int] = ()
-) -> Layout:
+def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: Iterable[int] = ()) -> Layout:
     """Place nodes and edges.
 
     Parameters

@@ -1,0 +1,279 @@
+"""DifferenceDAG: chains the steps from two tables to the answer, nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from diffdag.data import align_tables
+from diffdag.moments import Moments
+from diffdag.paper.algorithm import DifferenceGraph, difference_graph
+from diffdag.paper.differences import ExactDifferences, SampleDifferences
+from diffdag.paper.orient import layer_ranks
+from diffdag.precision import ESTIMATORS, Penalty, precision_difference
+from diffdag.result import DifferenceResult, Edge, classify_change
+from diffdag.selection import EXACT_THRESHOLD, default_penalty, default_threshold
+from diffdag.sem import LinearSEM
+from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
+from diffdag.weights import Regression, regress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+METHODS = ("paper",)
+# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
+ABSENT_ERRORS = 2.576
+
+
+class DifferenceDAG:
+    """Estimate the difference DAG of two conditions.
+
+    Parameters
+    ----------
+    method : {"paper"}
+        ``"paper"`` is Algorithm 1 of Ghoshal, Bello and Honorio.
+    estimator : {"dantzig", "dtrace", "plugin"}
+        How precision differences are estimated; see `diffdag.precision_difference`.
+    penalty : float or str, optional
+        Fraction of the penalty that gives no change, or ``"rate:c"`` for ``c sqrt(log p / n)``. It is
+        worked out once for all variables, and is then the same for every subset that the algorithm looks
+        at.
+    threshold : float, optional
+        The paper's epsilon, in units of partial correlations: entries up to this size count as zero.
+    noise : {"auto", "equal"}
+        ``"equal"`` if it is known that no noise variance differs between the conditions: then every edge
+        gets a direction.
+    rng : numpy.random.Generator or int, optional
+        Source of randomness for methods that use any; ``"paper"`` uses none.
+    n_jobs : int, optional
+        Number of processes for subproblems; None means one.
+
+    Attributes
+    ----------
+    result_ : DifferenceResult
+        The answer of the last fit. Settings that were None are chosen from the data and reported in
+        ``result_.settings``.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
+    >>> est = dd.DifferenceDAG().fit(pair.first.sample(5000, rng=1), pair.second.sample(5000, rng=2))
+    >>> {(e.source, e.target) for e in est.result_.edge_list} == pair.edges
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Literal["paper"] = "paper",
+        estimator: Literal["dantzig", "dtrace", "plugin"] = "dantzig",
+        penalty: Penalty | None = None,
+        threshold: float | None = None,
+        noise: Literal["auto", "equal"] = "auto",
+        rng: np.random.Generator | int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.estimator = estimator
+        self.penalty = penalty
+        self.threshold = threshold
+        self.noise = noise
+        self.rng = rng
+        self.n_jobs = n_jobs
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in _parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name."""
+        for name, value in parameters.items():
+            if name not in _parameter_names():
+                raise InputError(
+                    f"DifferenceDAG has no parameter {name!r}; it has {join_names(_parameter_names())}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"DifferenceDAG({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+    def fit(
+        self,
+        first: Any,
+        second: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        missing: Missing = "error",
+    ) -> Self:
+        """Fit two tables: arrays, or pandas, polars or Arrow tables matched by column name.
+
+        Parameters
+        ----------
+        first, second : array or table
+            One row an observation; the numbers of rows may differ.
+        columns, drop : sequence of str, optional
+            Which columns to compare, or to leave out.
+        missing : {"error", "drop"}
+            What to do about rows with missing values.
+        """
+        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        first_moments = Moments.from_array(tables.first, tables.names)
+        return self._fit_moments(first_moments, Moments.from_array(tables.second, tables.names), tables.notes)
+
+    def fit_moments(self, first: Moments, second: Moments) -> Self:
+        """Fit the moments of two tables; the data are not needed."""
+        check_same_columns(first.names, second.names, ("first", "second"))
+        return self._fit_moments(first, second.select(first.names), ())
+
+    def _fit_moments(self, first: Moments, second: Moments, notes: tuple[str, ...]) -> Self:
+        self._check_parameters()
+        for moments, label in ((first, "first"), (second, "second")):
+            check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+        p, n = len(first.names), min(first.n, second.n)
+        threshold = default_threshold(p, n) if self.threshold is None else self.threshold
+        penalty = default_penalty() if self.penalty is None else self.penalty
+        answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
+        differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
+        graph = difference_graph(differences, threshold, self.noise == "equal")
+        edges, thin = _edges_from_samples(graph, first, second)
+        self.result_ = DifferenceResult(
+            edge_list=edges,
+            delta_precision=_frame(answer.matrix, first.names),
+            samples=(first.n, second.n),
+            settings={
+                **self._settings(threshold),
+                "estimator": self.estimator,
+                "penalty": answer.penalty,
+                "penalty_given": self.penalty if self.penalty is not None else f"{penalty} (default)",
+                "violation": answer.violation,
+                "gap": answer.gap,
+                "prune_size": graph.prune_size,
+            },
+            notes=(*notes, *_notes(graph, first.names), *thin),
+            **_places(graph, first.names),
+        )
+        return self
+
+    def fit_population(self, first: LinearSEM, second: LinearSEM) -> Self:
+        """Fit two known models: what the algorithm finds with infinitely many rows.
+
+        Weights are those of the models; entries of the precision difference are zero if they are rounding
+        errors.
+        """
+        self._check_parameters()
+        if first.names != second.names:
+            raise InputError("the two models have different variables, or the same in another order")
+        threshold = EXACT_THRESHOLD if self.threshold is None else self.threshold
+        graph = difference_graph(ExactDifferences(first, second), threshold, self.noise == "equal")
+        self.result_ = DifferenceResult(
+            edge_list=_edges_from_models(graph, first, second),
+            delta_precision=_frame(first.precision() - second.precision(), first.names),
+            samples=None,
+            settings={**self._settings(threshold), "prune_size": graph.prune_size},
+            notes=_notes(graph, first.names),
+            **_places(graph, first.names),
+        )
+        return self
+
+    def _check_parameters(self) -> None:
+        for name, allowed in {
+            "method": METHODS,
+            "estimator": tuple(ESTIMATORS),
+            "noise": ("auto", "equal"),
+        }.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}; it is {getattr(self, name)!r}")
+        if self.threshold is not None and not (math.isfinite(self.threshold) and self.threshold >= 0):
+            raise InputError(f"threshold must be 0 or larger; it is {self.threshold}")
+
+    def _settings(self, threshold: float) -> dict[str, object]:
+        chosen = "given" if self.threshold is not None else "default"
+        return {"noise": self.noise, "threshold": threshold, "threshold_chosen": chosen}
+
+
+def _parameter_names() -> list[str]:
+    return list(inspect.signature(DifferenceDAG).parameters)
+
+
+def _frame(matrix: NDArray[np.float64], names: tuple[str, ...]) -> pd.DataFrame:
+    return pd.DataFrame(matrix, index=list(names), columns=list(names))
+
+
+def _places(graph: DifferenceGraph, names: tuple[str, ...]) -> dict[str, Any]:
+    """Where each variable stands, by name; layers with causes first."""
+    return {
+        "method": "paper",
+        "variables": names,
+        "invariant": tuple(names[k] for k in graph.invariant),
+        "unresolved": tuple(names[k] for k in graph.rest),
+        "order": tuple(tuple(names[k] for k in layer) for layer in reversed(graph.layers)),
+    }
+
+
+def _undirected(graph: DifferenceGraph, names: tuple[str, ...]) -> list[Edge]:
+    return [Edge(names[i], names[j], directed=False) for i, j in sorted(graph.edges.undirected)]
+
+
+def _edges_from_models(graph: DifferenceGraph, first: LinearSEM, second: LinearSEM) -> tuple[Edge, ...]:
+    """Directed edges with the weights of the models."""
+    edges = []
+    for i, j in sorted(graph.edges.directed):
+        before, after = float(first.weights[i, j]), float(second.weights[i, j])
+        change = classify_change(before, after, before == 0, after == 0)
+        edges.append(
+            Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
+        )
+    return (*edges, *_undirected(graph, first.names))
+
+
+def _edges_from_samples(
+    graph: DifferenceGraph, first: Moments, second: Moments
+) -> tuple[tuple[Edge, ...], list[str]]:
+    """Directed edges with weights from regressions on the predecessors in the recovered order."""
+    names = first.names
+    rank = layer_ranks(graph.layers, graph.rest)
+    edges: list[Edge] = []
+    thin: list[str] = []
+    for i in sorted({i for i, _ in graph.edges.directed}):
+        causes = sorted(j for effect, j in graph.edges.directed if effect == i)
+        predecessors = sorted(k for k in rank if rank[k] > rank[i])
+        if len(predecessors) + 2 > min(first.n, second.n):
+            predecessors = causes
+            thin.append(names[i])
+        fits = tuple(regress(moments, i, predecessors) for moments in (first, second))
+        edges += [_estimated_edge(names[j], names[i], predecessors.index(j), *fits) for j in causes]
+    notes = [f"too few rows for all predecessors of {join_names(thin)}; changed causes only"] if thin else []
+    return (*edges, *_undirected(graph, names)), notes
+
+
+def _estimated_edge(source: str, target: str, k: int, first: Regression, second: Regression) -> Edge:
+    before, after = float(first.coefficients[k]), float(second.coefficients[k])
+    error1, error2 = float(first.stderrs[k]), float(second.stderrs[k])
+    change = classify_change(
+        before, after, abs(before) <= ABSENT_ERRORS * error1, abs(after) <= ABSENT_ERRORS * error2
+    )
+    return Edge(source, target, True, change, before, after, before - after, math.hypot(error1, error2))
+
+
+def _notes(graph: DifferenceGraph, names: tuple[str, ...]) -> tuple[str, ...]:
+    """What a user should know about how far this answer goes."""
+    notes = []
+    if graph.rest:
+        notes.append(
+            f"noise variances seem to differ: the order of {join_names(names[k] for k in graph.rest)} "
+            "is not identified, and edges between them may be there only because a noise variance changed"
+        )
+    if not graph.complete and graph.edges.directed | graph.edges.undirected:
+        notes.append(
+            f"{plural(len(names) - len(graph.invariant), 'variable')} take part: edges were tested with up to "
+            f"{graph.prune_size} of them left out, not with every set left out, so that some may be superfluous"
+        )
+    return tuple(notes)
