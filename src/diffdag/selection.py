@@ -11,8 +11,8 @@ import math
 from diffdag.precision import Penalty
 
 PENALTY_RATE = 0.1
-THRESHOLD_RATE = 3.0
-LARGEST_THRESHOLD = 0.1
+THRESHOLD_RATE = 3.5
+LARGEST_THRESHOLD = 0.15
 # Entries of exact precision differences, in units of partial correlations, that are rounding errors.
 EXACT_THRESHOLD = 1e-8
 
@@ -23,9 +23,9 @@ def default_penalty() -> Penalty:
 
 
 def default_threshold(p: int, n: int) -> float:
-    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, at most the 0.1 of the paper's experiments.
+    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, but not so large that nothing is found.
 
     >>> default_threshold(10, 341), round(default_threshold(10, 18658), 4)
-    (0.1, 0.0333)
+    (0.15, 0.0389)
     """
     return min(LARGEST_THRESHOLD, THRESHOLD_RATE * math.sqrt(math.log(p) / n))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from diffdag.paper.differences import Differences, ExactDifferences
 from diffdag.paper.elimination import prune_by_elimination
@@ -12,8 +13,9 @@ from diffdag.paper.order import Layers, compute_order
 from diffdag.paper.orient import EdgeSet, orient_edges
 from diffdag.paper.prune import largest_size, prune
 
-# Sets that `prune` may look at; all of them for up to 12 variables that take part.
-PRUNE_BUDGET = 5_000
+# Up to so many variables that take part, `prune` looks at every set of them; beyond, at a budget of small sets.
+EXHAUSTIVE = 12
+PRUNE_BUDGET = 500
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,7 @@ class DifferenceGraph:
     complete: bool
 
 
-def difference_graph(
-    differences: Differences, threshold: float, equal_noise: bool = False, budget: int = PRUNE_BUDGET
-) -> DifferenceGraph:
+def difference_graph(differences: Differences, threshold: float, equal_noise: bool = False) -> DifferenceGraph:
     """Run Algorithm 1 on any source of precision differences.
 
     Parameters
@@ -42,14 +42,18 @@ def difference_graph(
         zero.
     equal_noise : bool
         No noise variance changed.
-    budget : int
-        Number of sets that the search in `prune` may look at. If it does not suffice for all sets, the
-        search ends at a smaller size, and ``complete`` is false.
 
     Returns
     -------
     DifferenceGraph
+        ``complete`` is false if `prune` did not look at every set.
     """
+    # Thousands of small matrices: several BLAS threads only get in each other's way.
+    with threadpool_limits(1, user_api="blas"):
+        return _difference_graph(differences, threshold, equal_noise)
+
+
+def _difference_graph(differences: Differences, threshold: float, equal_noise: bool) -> DifferenceGraph:
     delta = differences.over(range(differences.p))
     changed = (np.abs(delta) > threshold).any(axis=1)
     invariant, variables = (tuple(np.flatnonzero(mask).tolist()) for mask in (~changed, changed))
@@ -61,6 +65,6 @@ def difference_graph(
         zero = differences.rounding(variables, threshold)
     # Both ends of an edge stay, so at most all other variables can be removed.
     most = max(0, len(variables) - 2)
-    size = min(most, largest_size(len(variables), budget))
+    size = most if len(variables) <= EXHAUSTIVE else largest_size(len(variables), PRUNE_BUDGET)
     edges = prune(edges, differences, variables, layers, rest, zero, size)
     return DifferenceGraph(invariant, layers, rest, edges, size, size == most)

@@ -156,9 +156,10 @@ def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray)
 def _conditional_precision(sigma: FloatArray, samples: int) -> FloatArray:
     """Diagonal of the inverse; with too few rows, after shrinking as Chen et al. (2010, OAS) do."""
     p = len(sigma)
-    if samples <= p + 1:
-        mean, square = np.trace(sigma) / p, float(np.sum(sigma**2))
-        spread = (samples + 1 - 2 / p) * (square - p * mean**2)
-        share = min(1.0, ((1 - 2 / p) * square + (p * mean) ** 2) / spread) if spread > 0 else 1.0
-        sigma = (1 - share) * sigma + share * mean * np.eye(p)
-    return np.diag(np.linalg.inv(sigma))
+    if samples > p + 1:
+        # The inverse of a sample covariance is too large by n / (n - p - 1) on average.
+        return np.diag(np.linalg.inv(sigma)) * ((samples - p - 1) / samples)
+    mean, square = np.trace(sigma) / p, float(np.sum(sigma**2))
+    spread = (samples + 1 - 2 / p) * (square - p * mean**2)
+    share = min(1.0, ((1 - 2 / p) * square + (p * mean) ** 2) / spread) if spread > 0 else 1.0
+    return np.diag(np.linalg.inv((1 - share) * sigma + share * mean * np.eye(p)))

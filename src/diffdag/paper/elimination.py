@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from diffdag.paper.differences import ExactDifferences, FloatArray, Members, normalise
 from diffdag.paper.orient import EdgeSet
 
-REPEATS = 12
+REPEATS = 8
 
 
 def prune_by_elimination(

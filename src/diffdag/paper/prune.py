@@ -56,8 +56,8 @@ def prune(
 def largest_size(count: int, budget: int) -> int:
     """The largest size for which all sets of up to so many of `count` variables number at most `budget`.
 
-    >>> largest_size(10, 5000), largest_size(30, 5000), largest_size(100, 5000)
-    (10, 3, 1)
+    >>> largest_size(8, 500), largest_size(30, 500), largest_size(100, 500)
+    (8, 2, 1)
     """
     size, sets = 0, 1
     while size < count and sets + comb(count, size + 1) <= budget:

@@ -137,7 +137,8 @@ def warn_unless_converged(method: str, solution: Solution) -> None:
     if not solution.converged:
         warnings.warn(
             f"{method} stopped after {solution.iterations} iterations with violation {solution.violation:.1e} "
-            f"and gap {solution.gap:.1e}; a larger penalty makes the problem easier",
+            f"and gap {solution.gap:.1e}; use a larger penalty (with fewer rows than variables a small one "
+            "allows no solution)",
             DiffDagWarning,
             stacklevel=3,
         )

@@ -31,11 +31,12 @@ START_ROUNDS, START_SWEEPS = 8, 10
 START_TOLERANCE = 0.05  # the D-trace start need only be rough
 CUT = 0.2
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
+DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
-    "simplex_strategy": 4,  # primal: the last basis stays feasible when variables are added
+    "simplex_strategy": PRIMAL_SIMPLEX,  # the last basis stays feasible when variables are added
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
 }
@@ -115,7 +116,7 @@ class _Master:
         most = max(20, len(self.constraints[0]) // 4)
         rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
         signs = -np.sign(residual[rows])
-        columns = worst_entries(price, 1 + 1e-8, most)
+        columns = worst_entries(price, 1 + 1e-11 * self.bound, most)
         fresh = ~np.isin(self._code(rows, signs), self._code(self.variables, self.signs))
         rows, signs = (rows[0][fresh], rows[1][fresh]), signs[fresh]
         if len(signs) == len(columns[0]) == 0:
@@ -154,6 +155,8 @@ class _Master:
     def solve(self) -> tuple[csr_array, csr_array]:
         """Optimal ``Delta`` (from the row duals) and ``Y`` of the restricted problem."""
         self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            self._solve_afresh()
         solution = self.highs.getSolution()
         self.sizes: FloatArray = np.asarray(solution.col_value)
         shape = self.problem.target.shape
@@ -164,9 +167,22 @@ class _Master:
         dual.eliminate_zeros()
         return delta, dual
 
+    def _solve_afresh(self) -> None:
+        """Dual simplex from scratch: now and then the primal simplex gives up without an answer."""
+        self.highs.clearSolver()
+        self.highs.setOptionValue("simplex_strategy", DUAL_SIMPLEX)
+        self.highs.run()
+        self.highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
+
     def _relax_bounds(self) -> bool:
-        """Widen the bounds on ``Y`` if one of them holds; false if none does."""
+        """Widen the bounds on ``Y`` if one of them holds; false if none does, or if it would not help.
+
+        With a singular covariance matrix (fewer rows than variables) and a small penalty (P) has no feasible
+        point, and ``Y`` grows for ever.
+        """
         if not (self.sizes >= self.bound * (1 - 1e-9)).any() or self.bound >= LAST_BOUND:
+            return False
+        if self.bound > FIRST_BOUND and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2)):
             return False
         self.bound *= 10
         m = len(self.signs)
@@ -184,6 +200,12 @@ def worst_entries(matrix: FloatArray, bound: float, most: int) -> Entries:
     if chosen.size > most:
         chosen = chosen[np.argpartition(largest[chosen], -most)[-most:]]
     return rows[chosen], columns[chosen]
+
+
+def _singular(sigma: FloatArray) -> bool:
+    """Whether a covariance matrix has no inverse, up to rounding."""
+    values = np.linalg.eigvalsh(sigma)
+    return bool(values[0] <= len(sigma) * np.finfo(float).eps * values[-1])
 
 
 def _dense(block: FloatArray) -> tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]:

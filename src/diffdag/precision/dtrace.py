@@ -41,6 +41,7 @@ def solve_dtrace(
         rows, columns, values = _grow(problem, residual, rows, columns, values)
         values = _solve_on(problem, rows, columns, values, tolerance / 10, max_sweeps)
         delta = csr_array((values, (rows, columns)), shape=(p, p))
+        delta.eliminate_zeros()
         residual = problem.residual(delta)
     violation = problem.violation(residual)
     objective = _objective(problem, delta, residual)
