@@ -139,7 +139,7 @@ class DifferenceDAG:
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         p, n = len(first.names), min(first.n, second.n)
         threshold = default_threshold(p, n) if self.threshold is None else self.threshold
-        penalty = default_penalty() if self.penalty is None else self.penalty
+        penalty = default_penalty(first, second) if self.penalty is None else self.penalty
         answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
         differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
         graph = difference_graph(differences, threshold, self.noise == "equal")

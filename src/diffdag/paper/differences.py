@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from diffdag.moments import Moments
 from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise, warn_unless_converged
-from diffdag.precision.problem import DifferenceProblem, pooled_units
+from diffdag.precision.problem import DifferenceProblem, pooled_units, standardise
 from diffdag.sem import LinearSEM
 
 FloatArray = NDArray[np.float64]
@@ -123,12 +123,10 @@ class SampleDifferences(Differences):
         cls, first: Moments, second: Moments, answer: PrecisionDifference, n_jobs: int | None = None
     ) -> SampleDifferences:
         """Take estimator, penalty and the difference over all variables from an answer for them."""
-        units = pooled_units(first, second)
-        sigma1, sigma2 = first.covariance() / units, second.covariance() / units
-        problem = DifferenceProblem(sigma1, sigma2, answer.penalty * answer.penalty_max)
+        problem = standardise(first, second, answer.penalty * answer.penalty_max)
         self = cls(problem, min(first.n, second.n), answer.method, n_jobs)
         everything = tuple(range(self.p))
-        self._known[everything] = self._normalised(answer.matrix * units, everything)
+        self._known[everything] = self._normalised(answer.matrix * pooled_units(first, second), everything)
         return self
 
     def _compute(self, members: Members) -> FloatArray:

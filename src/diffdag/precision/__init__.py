@@ -19,6 +19,7 @@ from diffdag.precision.problem import (
     Solution,
     pooled_units,
     resolve_penalty,
+    standardise,
 )
 from diffdag.validation import DiffDagWarning, InputError, join_names
 
@@ -113,7 +114,7 @@ def precision_difference(
     constant = [name for name, size in zip(first.names, np.diag(units), strict=True) if not size > 0]
     if constant:
         raise InputError(f"constant in both tables: {join_names(constant)}; drop them or check the export")
-    problem = DifferenceProblem(first.covariance() / units, second.covariance() / units, 0.0)
+    problem = standardise(first, second)
     largest = problem.penalty_max
     absolute = resolve_penalty(penalty, largest, len(units), min(first.n, second.n))
     solution = ESTIMATORS[method](replace(problem, penalty=absolute))

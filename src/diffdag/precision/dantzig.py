@@ -30,6 +30,7 @@ SMALL = 16
 START_ROUNDS, START_SWEEPS = 8, 10
 START_TOLERANCE = 0.05  # the D-trace start need only be rough
 CUT = 0.2
+PATIENCE = 10  # rounds before a singular problem may be given up
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
@@ -54,7 +55,9 @@ def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Soluti
         residual = problem.residual(delta)
         price = sandwich(problem.sigma1, dual, problem.sigma2)
         solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
-        if solution.converged or not master.grow(residual, price):
+        if solution.converged or (rounds > PATIENCE and master.hopeless()):
+            break
+        if not master.grow(residual, price):
             break
     return solution
 
@@ -167,6 +170,16 @@ class _Master:
         dual.eliminate_zeros()
         return delta, dual
 
+    def _at_bound(self) -> bool:
+        return bool((self.sizes >= self.bound * (1 - 1e-9)).any())
+
+    def hopeless(self) -> bool:
+        """Whether (P) seems to have no feasible point, so that ``Y`` would grow for ever.
+
+        That happens only with a singular covariance matrix (fewer rows than variables) and a small penalty.
+        """
+        return self._at_bound() and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2))
+
     def _solve_afresh(self) -> None:
         """Dual simplex from scratch: now and then the primal simplex gives up without an answer."""
         self.highs.clearSolver()
@@ -175,14 +188,8 @@ class _Master:
         self.highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
 
     def _relax_bounds(self) -> bool:
-        """Widen the bounds on ``Y`` if one of them holds; false if none does, or if it would not help.
-
-        With a singular covariance matrix (fewer rows than variables) and a small penalty (P) has no feasible
-        point, and ``Y`` grows for ever.
-        """
-        if not (self.sizes >= self.bound * (1 - 1e-9)).any() or self.bound >= LAST_BOUND:
-            return False
-        if self.bound > FIRST_BOUND and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2)):
+        """Widen the bounds on ``Y`` if one of them holds; false if none does."""
+        if not self._at_bound() or self.bound >= LAST_BOUND:
             return False
         self.bound *= 10
         m = len(self.signs)

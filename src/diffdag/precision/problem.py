@@ -83,6 +83,12 @@ def pooled_units(first: Moments, second: Moments) -> FloatArray:
     return np.outer(scale, scale)
 
 
+def standardise(first: Moments, second: Moments, penalty: float = 0.0) -> DifferenceProblem:
+    """The problem for the moments of two tables, each variable divided by its pooled scale."""
+    units = pooled_units(first, second)
+    return DifferenceProblem(first.covariance() / units, second.covariance() / units, penalty)
+
+
 def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> float:
     """The absolute penalty meant by a fraction of `penalty_max` or by ``"rate:c"``, ``c sqrt(log p / n)``."""
     if isinstance(penalty, str):
