@@ -1,0 +1,80 @@
+"""Algorithm 1 on samples: F1 and share of exact recovery against C, n = floor(exp(C) log p).
+
+Report (the defaults, on seeds on which nothing was chosen):
+    python benchmarks/finite_sample.py --seed 720000 --pairs 50
+Choice of the defaults (other seeds):
+    python benchmarks/finite_sample.py --seed 100000 --pairs 40 --rates 0 0.05 0.1 0.2 0.3 --thresholds 2 3 3.5 4 5
+
+A rate of 0 is the plug-in inverse. An undirected edge counts half as found, and never as exact.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+from record import print_table
+
+import diffdag as dd
+from diffdag.paper.algorithm import difference_graph
+from diffdag.paper.differences import SampleDifferences
+from diffdag.selection import LARGEST_THRESHOLD, PENALTY_RATE, THRESHOLD_RATE
+
+
+def score(pair, edges):
+    """F1 and exactness of (effect, cause) pairs."""
+    truth = {(int(i), int(j)) for i, j in np.argwhere(pair.changed)}
+    loose = {frozenset(edge) for edge in edges.undirected}
+    found = len(truth & edges.directed) + 0.5 * sum(frozenset(edge) in loose for edge in truth)
+    claimed = len(edges.directed) + len(edges.undirected)
+    return 2 * found / (
+        len(truth) + claimed
+    ) if truth or claimed else 1.0, edges.directed == truth and not loose
+
+
+def run_cell(options, C, rate):
+    """Scores of every threshold for one sample size and penalty; the subproblems are shared."""
+    p, n = options.p, math.floor(math.exp(C) * math.log(options.p))
+    scores = {threshold: [] for threshold in options.thresholds}
+    for k in range(options.pairs):
+        rng = np.random.default_rng([options.seed, k])
+        epsilon = None if options.unfiltered else 0.1
+        pair = dd.simulate_pair(p, neighbours=options.neighbours, min_epsilon=epsilon, rng=rng)
+        rng = np.random.default_rng([options.seed, k, int(10 * C)])
+        moments = [dd.Moments.from_array(sem.sample(n, rng)) for sem in (pair.first, pair.second)]
+        method = "dantzig" if rate else "plugin"
+        answer = dd.precision_difference(*moments, method=method, penalty=f"rate:{rate}")
+        differences = SampleDifferences.from_moments(*moments, answer)
+        for threshold in options.thresholds:
+            epsilon = min(LARGEST_THRESHOLD, threshold * math.sqrt(math.log(p) / n))
+            scores[threshold].append(score(pair, difference_graph(differences, epsilon).edges))
+    return n, {threshold: np.mean(values, axis=0) for threshold, values in scores.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=720_000)
+    parser.add_argument("--p", type=int, default=10)
+    parser.add_argument("--neighbours", type=float, default=6)
+    parser.add_argument("--C", type=float, nargs="+", default=[5, 6, 7, 8, 9, 10, 11, 12, 13])
+    parser.add_argument("--rates", type=float, nargs="+", default=[PENALTY_RATE])
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[THRESHOLD_RATE])
+    parser.add_argument(
+        "--unfiltered", action="store_true", help="all pairs, not only those with epsilon >= 0.1"
+    )
+    options = parser.parse_args()
+    rows = []
+    for C in options.C:
+        for rate in options.rates:
+            n, means = run_cell(options, C, rate)
+            cells = [f"{f1:.2f} / {exact:.2f}" for f1, exact in means.values()]
+            rows.append([f"{C:g}", n, rate, *cells])
+    kind = "unfiltered" if options.unfiltered else "epsilon >= 0.1"
+    title = f"method='paper', {options.pairs} pairs, p = {options.p}, {kind}, seed {options.seed}: F1 / exact"
+    print_table(title, ["C", "n", "penalty rate", *(f"threshold rate {t:g}" for t in options.thresholds)], rows)
+
+
+if __name__ == "__main__":
+    main()
