@@ -1,9 +1,10 @@
-"""Algorithm 1 on samples: F1 and share of exact recovery against C, n = floor(exp(C) log p).
+r"""Algorithm 1 on samples: F1 and share of exact recovery against C, n = floor(exp(C) log p).
 
 Report (the defaults, on seeds on which nothing was chosen):
     python benchmarks/finite_sample.py --seed 720000 --pairs 50
 Choice of the defaults (other seeds):
-    python benchmarks/finite_sample.py --seed 100000 --pairs 40 --rates 0 0.05 0.1 0.2 0.3 --thresholds 2 3 3.5 4 5
+    python benchmarks/finite_sample.py --seed 100000 --pairs 40 --C 5 7 9 11 13 \
+        --rates 0 0.05 0.1 0.2 0.3 --thresholds 2 3 3.5 4 5
 
 A rate of 0 is the plug-in inverse. An undirected edge counts half as found, and never as exact.
 """

@@ -6,6 +6,7 @@ Run with ``.venv/bin/python docs/make_picture.py``; the same code and data give 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib import rc_context
@@ -17,7 +18,7 @@ from diffdag.datasets import load_sachs_pair
 
 def main() -> None:
     first, second = load_sachs_pair("u0126")
-    result = diffdag.DifferenceDAG().fit(first, second).result_
+    result = replace(diffdag.DifferenceDAG().fit(first, second).result_, labels=("baseline", "u0126"))
     buffer = io.BytesIO()
     # Letters as outlines: an image on a web page cannot count on the reader's fonts.
     with rc_context({"svg.fonttype": "path", "svg.hashsalt": "diffdag"}):

@@ -116,3 +116,35 @@ class TestBadFiles:
         else:
             message = ""
         assert "\n" not in message
+
+
+def test_the_short_form_of_the_contract_is_read(tmp_path: Path) -> None:
+    short = {
+        "schema": 1,
+        "diffdag": "0.1.0",
+        "method": "order",
+        "variables": ["a", "b"],
+        "invariant": [],
+        "unresolved": [],
+        "samples": {"first": 853, "second": 799},
+        "settings": {},
+        "edges": [
+            {
+                "source": "a",
+                "target": "b",
+                "directed": True,
+                "change": "added",
+                "weight_first": 0.0,
+                "weight_second": 0.8,
+                "delta": -0.8,
+                "stderr": 0.05,
+                "confidence": None,
+            }
+        ],
+    }
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(short), encoding="utf-8")
+    result = load_result(path)
+    assert result.edge_list[0].delta == -0.8
+    assert result.labels == ("first", "second")
+    assert not result.delta_precision.to_numpy().any()

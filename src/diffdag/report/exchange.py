@@ -28,6 +28,14 @@ SCHEMA = 1
 
 Json = dict[str, Any]
 
+# What a file may leave out, and what is then assumed.
+OPTIONAL: Json = {
+    "order": [],
+    "notes": [],
+    "labels": ["first", "second"],
+    "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []},
+}
+
 
 def to_json(result: DifferenceResult) -> str:
     """Return the result as JSON, one top-level key a line so that files can be compared."""
@@ -145,7 +153,7 @@ class _Reader:
         return content
 
     def read(self, text: str | bytes) -> DifferenceResult:
-        content = self.parse(text)
+        content = OPTIONAL | self.parse(text)
         variables = self.names(content, "variables")
         return DifferenceResult(
             method=self.get(content, "method", str),
