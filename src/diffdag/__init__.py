@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
     from diffdag.moments import Moments
     from diffdag.precision import precision_difference
@@ -23,6 +24,8 @@ _HOME = {
     "Moments": "moments",
     "SEMPair": "sem",
     "load_result": "result",
+    "load_sachs": "datasets",
+    "load_sachs_pair": "datasets",
     "precision_difference": "precision",
     "simulate_pair": "sem",
 }
@@ -36,6 +39,8 @@ __all__ = [
     "Moments",
     "SEMPair",
     "load_result",
+    "load_sachs",
+    "load_sachs_pair",
     "precision_difference",
     "simulate_pair",
 ]
