@@ -8,7 +8,6 @@ around 1e8 with spread 1 lose nothing.
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,40 +59,44 @@ class Moments:
 
     def __post_init__(self) -> None:
         p = len(self.names)
+        if len(set(self.names)) < p:
+            raise InputError("moments name a variable twice; names must differ")
+        for name in ("mean", "scatter"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
         if self.n < 1 or self.mean.shape != (p,) or self.scatter.shape != (p, p):
             raise InputError(
                 f"moments of {p} variables need n >= 1, a mean of {p} and a scatter of {p} x {p} numbers; "
                 f"they have n = {self.n}, shapes {self.mean.shape} and {self.scatter.shape}"
             )
         if not (np.isfinite(self.mean).all() and np.isfinite(self.scatter).all()):
-            raise InputError("the mean or the scatter is not finite; the values are too large or not numbers")
-        if (np.diag(self.scatter) < 0).any() or not np.allclose(
-            self.scatter, self.scatter.T, rtol=1e-9, atol=0
-        ):
+            raise InputError("the mean or the scatter is not finite; values are infinite, missing or too large")
+        if (np.diag(self.scatter) < 0).any() or not _symmetric(self.scatter):
             raise InputError("the scatter is not a symmetric matrix with a non-negative diagonal")
-        self.mean.flags.writeable = self.scatter.flags.writeable = False
 
     @classmethod
     def from_array(cls, values: ArrayLike, names: Sequence[str] | None = None) -> Moments:
         """Moments of an array with one row an observation."""
         table = np.asarray(values)
-        if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf":
+        if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf" or np.ma.is_masked(values):
             raise InputError(
-                "the table must be a two-dimensional array of numbers with at least one row and column"
+                "the table must be a two-dimensional array of numbers, none masked, "
+                "with at least one row and one column"
             )
         labels = default_names(table.shape[1]) if names is None else tuple(str(name) for name in names)
-        mean = table.mean(axis=0, dtype=np.float64)
-        scatter = np.zeros((mean.size, mean.size))
-        rest = np.zeros_like(mean)
-        for start in range(0, len(table), BLOCK_ROWS):
-            block = table[start : start + BLOCK_ROWS] - mean
-            scatter += block.T @ block
-            rest += block.sum(axis=0)
-        # The mean is rounded; what that leaves over is taken out of the scatter (corrected two-pass
-        # algorithm).
-        rest /= len(table)
-        scatter -= len(table) * np.outer(rest, rest)
-        return cls(labels, len(table), mean + rest, scatter)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+            mean = table.mean(axis=0, dtype=np.float64)
+            scatter = np.zeros((mean.size, mean.size))
+            rest = np.zeros_like(mean)
+            for start in range(0, len(table), BLOCK_ROWS):
+                block = table[start : start + BLOCK_ROWS] - mean
+                scatter += block.T @ block
+                rest += block.sum(axis=0)
+            # The mean is rounded; what that leaves over is taken out of the scatter (corrected two-pass).
+            rest /= len(table)
+            scatter -= len(table) * np.outer(rest, rest)
+            return cls(labels, len(table), mean + rest, scatter)
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of both tables, one below the other."""
@@ -132,16 +135,21 @@ class Moments:
     @classmethod
     def load(cls, path: str | Path) -> Moments:
         """Read what `save` wrote; nothing is unpickled."""
+        content = Path(path).read_bytes()
         try:
-            with np.load(path, allow_pickle=False) as file:
-                if int(file["schema"]) != SCHEMA:
-                    raise InputError(
-                        f"{path}: moments of schema {int(file['schema'])}; this version reads {SCHEMA}"
-                    )
-                names = tuple(str(name) for name in file["names"])
-                mean = np.array(file["mean"], dtype=np.float64)
-                return cls(names, int(file["n"]), mean, np.array(file["scatter"], dtype=np.float64))
-        except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-            if isinstance(error, InputError):
-                raise
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                parts = {name: file[name] for name in ("schema", "names", "n", "mean", "scatter")}
+            schema, n = int(parts["schema"]), int(parts["n"])
+            names = tuple(str(name) for name in parts["names"])
+            mean, scatter = (np.asarray(parts[name], dtype=np.float64) for name in ("mean", "scatter"))
+        except Exception:  # the many ways in which bytes can fail to be an archive of arrays
             raise InputError(f"{path}: not a file of moments; write one with Moments.save") from None
+        if schema != SCHEMA:
+            raise InputError(f"{path}: moments of schema {schema}; this version reads schema {SCHEMA}")
+        return cls(names, n, mean, scatter)
+
+
+def _symmetric(matrix: FloatArray) -> bool:
+    """Whether mirrored entries agree to rounding, on the scale of the two variables."""
+    scale = np.sqrt(np.diag(matrix))
+    return bool((np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all())
