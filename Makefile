@@ -34,7 +34,9 @@ test: check
 	$(BIN)/python -m pytest -n 2
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/precision_difference.py
+	cd benchmarks && ../$(BIN)/python population.py
+	cd benchmarks && ../$(BIN)/python finite_sample.py
+	cd benchmarks && ../$(BIN)/python precision_difference.py
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/make_picture.py

@@ -8,12 +8,15 @@ with ``b = Sigma2 - Sigma1`` (equation 2 of the paper with the sign of the ident
 optimum few entries of ``Delta`` and of ``Y`` are not zero. HiGHS solves (D) restricted to a few entries
 ``I`` of ``Y`` and a few constraints ``J``; its row duals are an optimal ``Delta`` on ``J``. All constraints
 of (P) and (D) are then checked with two thin products each, the worst are added, and HiGHS goes on from its
-last basis. Bounds on ``Y`` keep the restricted problem finite while ``I`` and ``J`` grow (they act as a
-penalised slack in (P)). The certificate is valid for the full problem: the violation of (P), and the gap
-between ``|Delta|_1`` and the value of ``Y`` scaled until it is feasible for (D).
+last basis. Bounds on ``Y`` keep the restricted problem finite, and prices from running wild, while ``I``
+and ``J`` grow (they act as a penalised slack in (P)); they are widened when they hold at the end. The
+certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
+value of ``Y`` scaled until it is feasible for (D).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import highspy
 import numpy as np
@@ -26,12 +29,13 @@ from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution, s
 IntArray = NDArray[np.intp]
 Entries = tuple[IntArray, IntArray]
 MAX_ROUNDS = 1_000
-SMALL = 16
-START_ROUNDS, START_SWEEPS = 8, 10
-START_TOLERANCE = 0.05  # the D-trace start need only be rough
-CUT = 0.2
-PATIENCE = 10  # rounds before a singular problem may be given up
+SMALL = 16  # up to so many variables a problem starts with all its entries
+# The D-trace start need only be rough, and is better too large than too small.
+START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.93, 0.05, 8, 10
+CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
+BOUND_ROOM = 1.5  # room above the largest entry of the first Y
+PATIENCE = 10  # rounds before a singular problem may be given up
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
@@ -52,6 +56,8 @@ def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Soluti
     master.start()
     for rounds in range(1, MAX_ROUNDS + 1):
         delta, dual = master.solve()
+        if rounds == 1:
+            master.tighten_bounds()
         residual = problem.residual(delta)
         price = sandwich(problem.sigma1, dual, problem.sigma2)
         solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
@@ -96,8 +102,7 @@ class _Master:
             self.highs.setOptionValue(option, value)
 
     def start(self) -> None:
-        """Begin with the support of a rough D-trace solution: it is feasible for (P), and tight on its
-        support.
+        """Begin with the support of a rough D-trace solution, which is feasible for (P) and tight on it.
 
         A few variables need no such care: there it is quicker to begin with all entries.
         """
@@ -107,9 +112,9 @@ class _Master:
             self._add_constraints((rows, columns))
             self._add_variables((np.tile(rows, 2), np.tile(columns, 2)), np.repeat([1.0, -1.0], p * p))
             return
-        rough = solve_dtrace(
-            self.problem, START_TOLERANCE * self.problem.penalty, START_ROUNDS, START_SWEEPS
-        ).delta.tocoo()
+        penalty = self.problem.penalty
+        easier = replace(self.problem, penalty=START_FRACTION * penalty)
+        rough = solve_dtrace(easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS).delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
         self._add_constraints(entries)
         self._add_variables(entries, signs)
@@ -119,7 +124,7 @@ class _Master:
         most = max(20, len(self.constraints[0]) // 4)
         rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
         signs = -np.sign(residual[rows])
-        columns = worst_entries(price, 1 + 1e-11 * self.bound, most)
+        columns = worst_entries(price, 1 + max(1e-8, 1e-11 * self.bound), most)
         fresh = ~np.isin(self._code(rows, signs), self._code(self.variables, self.signs))
         rows, signs = (rows[0][fresh], rows[1][fresh]), signs[fresh]
         if len(signs) == len(columns[0]) == 0:
@@ -178,7 +183,8 @@ class _Master:
 
         That happens only with a singular covariance matrix (fewer rows than variables) and a small penalty.
         """
-        return self._at_bound() and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2))
+        wide = self.bound >= FIRST_BOUND and self._at_bound()
+        return wide and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2))
 
     def _solve_afresh(self) -> None:
         """Dual simplex from scratch: now and then the primal simplex gives up without an answer."""
@@ -191,10 +197,18 @@ class _Master:
         """Widen the bounds on ``Y`` if one of them holds; false if none does."""
         if not self._at_bound() or self.bound >= LAST_BOUND:
             return False
-        self.bound *= 10
-        m = len(self.signs)
-        self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, self.bound))
+        self._set_bounds(10 * self.bound)
         return True
+
+    def tighten_bounds(self) -> None:
+        """Little more than the first ``Y`` needs: rows without their columns would drive it far out."""
+        if len(self.problem.sigma1) > SMALL:
+            self._set_bounds(BOUND_ROOM * float(self.sizes.max()))
+
+    def _set_bounds(self, bound: float) -> None:
+        self.bound = bound
+        m = len(self.signs)
+        self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, bound))
 
 
 def worst_entries(matrix: FloatArray, bound: float, most: int) -> Entries:
