@@ -20,7 +20,7 @@ from record import print_table
 import diffdag as dd
 from diffdag.paper.algorithm import difference_graph
 from diffdag.paper.differences import SampleDifferences
-from diffdag.selection import LARGEST_THRESHOLD, PENALTY_RATE, THRESHOLD_RATE
+from diffdag.selection import LARGE_RATE, MIDDLE, PENALTY_RATE, SMALL_RATE
 
 
 def score(pair, edges):
@@ -37,6 +37,7 @@ def score(pair, edges):
 def run_cell(options, C, rate):
     """Scores of every threshold for one sample size and penalty; the subproblems are shared."""
     p, n = options.p, math.floor(math.exp(C) * math.log(options.p))
+    sampling = math.sqrt(math.log(p) / n)
     scores = {threshold: [] for threshold in options.thresholds}
     for k in range(options.pairs):
         rng = np.random.default_rng([options.seed, k])
@@ -48,7 +49,7 @@ def run_cell(options, C, rate):
         answer = dd.precision_difference(*moments, method=method, penalty=f"rate:{rate}")
         differences = SampleDifferences.from_moments(*moments, answer)
         for threshold in options.thresholds:
-            epsilon = min(LARGEST_THRESHOLD, threshold * math.sqrt(math.log(p) / n))
+            epsilon = max(SMALL_RATE * sampling, min(MIDDLE, threshold * sampling))
             scores[threshold].append(score(pair, difference_graph(differences, epsilon).edges))
     return n, {threshold: np.mean(values, axis=0) for threshold, values in scores.items()}
 
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("--neighbours", type=float, default=6)
     parser.add_argument("--C", type=float, nargs="+", default=[5, 6, 7, 8, 9, 10, 11, 12, 13])
     parser.add_argument("--rates", type=float, nargs="+", default=[PENALTY_RATE])
-    parser.add_argument("--thresholds", type=float, nargs="+", default=[THRESHOLD_RATE])
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[LARGE_RATE])
     parser.add_argument(
         "--unfiltered", action="store_true", help="all pairs, not only those with epsilon >= 0.1"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import os
 import sys
 import warnings
@@ -39,6 +40,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow terminal is no reason to lose the answer
     sys.exit(run(sys.argv[1:]))
 
 
@@ -304,7 +308,7 @@ def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = Fals
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
     files = [] if out is None else result.save(out)
     if as_json:
-        print(result.to_json())
+        sys.stdout.write(result.to_json())
         for note in result.notes:
             _say(f"note: {note}")
         return

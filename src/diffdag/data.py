@@ -361,7 +361,7 @@ def split_groups(
 
 def _group_text(value: object) -> str:
     """Text of a group; a whole number is the same group whether an integer or a float holds it."""
-    if _is_missing(value):
+    if _is_missing(value) or value == "":
         return "(missing)"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -51,7 +51,7 @@ class DifferenceDAG:
     rng : numpy.random.Generator or int, optional
         Source of randomness for methods that use any; ``"paper"`` uses none.
     n_jobs : int, optional
-        Number of processes for subproblems; None means one.
+        Number of processes for the subproblems of samples; None means one.
 
     Attributes
     ----------
@@ -89,20 +89,23 @@ class DifferenceDAG:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in _parameter_names()}
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters by name."""
         for name, value in parameters.items():
-            if name not in _parameter_names():
-                raise InputError(
-                    f"DifferenceDAG has no parameter {name!r}; it has {join_names(_parameter_names())}"
-                )
+            if name not in self._parameter_names():
+                known = join_names(self._parameter_names())
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
             setattr(self, name, value)
         return self
 
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return list(inspect.signature(cls).parameters)
+
     def __repr__(self) -> str:
-        return f"DifferenceDAG({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
     def fit(
         self,
@@ -139,11 +142,11 @@ class DifferenceDAG:
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         p, n = len(first.names), min(first.n, second.n)
         threshold = default_threshold(p, n) if self.threshold is None else self.threshold
-        penalty = default_penalty(first, second) if self.penalty is None else self.penalty
+        penalty, raised = default_penalty(first, second) if self.penalty is None else (self.penalty, "")
         answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
         differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
         graph = difference_graph(differences, threshold, self.noise == "equal")
-        edges, thin = _edges_from_samples(graph, first, second)
+        edges = _edges_from_samples(graph, first, second)
         self.result_ = DifferenceResult(
             edge_list=edges,
             delta_precision=_frame(answer.matrix, first.names),
@@ -157,7 +160,11 @@ class DifferenceDAG:
                 "gap": answer.gap,
                 "prune_size": graph.prune_size,
             },
-            notes=(*notes, *_notes(graph, first.names), *thin),
+            notes=(
+                *notes,
+                *filter(None, [raised, *_sample_notes(edges, differences)]),
+                *_notes(graph, first.names),
+            ),
             **_places(graph, first.names),
         )
         return self
@@ -191,16 +198,16 @@ class DifferenceDAG:
         }.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}; it is {getattr(self, name)!r}")
-        if self.threshold is not None and not (math.isfinite(self.threshold) and self.threshold >= 0):
-            raise InputError(f"threshold must be 0 or larger; it is {self.threshold}")
+        threshold, jobs = self.threshold, self.n_jobs
+        number = threshold is None or isinstance(threshold, (int, float, np.number))
+        if not number or (threshold is not None and not 0 <= threshold < math.inf):
+            raise InputError(f"threshold must be a number, 0 or larger; it is {threshold!r}")
+        if jobs is not None and (not isinstance(jobs, int) or jobs == 0):
+            raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {jobs!r}")
 
     def _settings(self, threshold: float) -> dict[str, object]:
         chosen = "given" if self.threshold is not None else "default"
         return {"noise": self.noise, "threshold": threshold, "threshold_chosen": chosen}
-
-
-def _parameter_names() -> list[str]:
-    return list(inspect.signature(DifferenceDAG).parameters)
 
 
 def _frame(matrix: NDArray[np.float64], names: tuple[str, ...]) -> pd.DataFrame:
@@ -227,31 +234,33 @@ def _edges_from_models(graph: DifferenceGraph, first: LinearSEM, second: LinearS
     edges = []
     for i, j in sorted(graph.edges.directed):
         before, after = float(first.weights[i, j]), float(second.weights[i, j])
-        change = classify_change(before, after, before == 0, after == 0)
+        change = classify_change(before, after, before == 0, after == 0) if before != after else None
         edges.append(
             Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
         )
     return (*edges, *_undirected(graph, first.names))
 
 
-def _edges_from_samples(
-    graph: DifferenceGraph, first: Moments, second: Moments
-) -> tuple[tuple[Edge, ...], list[str]]:
-    """Directed edges with weights from regressions on the predecessors in the recovered order."""
+def _edges_from_samples(graph: DifferenceGraph, first: Moments, second: Moments) -> tuple[Edge, ...]:
+    """Directed edges with weights from regressions on the predecessors in the recovered order.
+
+    With too few rows for that the regressions are on the changed causes only, or there are no weights.
+    """
     names = first.names
     rank = layer_ranks(graph.layers, graph.rest)
     edges: list[Edge] = []
-    thin: list[str] = []
     for i in sorted({i for i, _ in graph.edges.directed}):
         causes = sorted(j for effect, j in graph.edges.directed if effect == i)
-        predecessors = sorted(k for k in rank if rank[k] > rank[i])
-        if len(predecessors) + 2 > min(first.n, second.n):
-            predecessors = causes
-            thin.append(names[i])
-        fits = tuple(regress(moments, i, predecessors) for moments in (first, second))
-        edges += [_estimated_edge(names[j], names[i], predecessors.index(j), *fits) for j in causes]
-    notes = [f"too few rows for all predecessors of {join_names(thin)}; changed causes only"] if thin else []
-    return (*edges, *_undirected(graph, names)), notes
+        for predecessors in (sorted(k for k in rank if rank[k] > rank[i]), causes):
+            before, after = (regress(moments, i, predecessors) for moments in (first, second))
+            if before is not None and after is not None:
+                edges += [
+                    _estimated_edge(names[j], names[i], predecessors.index(j), before, after) for j in causes
+                ]
+                break
+        else:
+            edges += [Edge(names[j], names[i]) for j in causes]
+    return (*edges, *_undirected(graph, names))
 
 
 def _estimated_edge(source: str, target: str, k: int, first: Regression, second: Regression) -> Edge:
@@ -263,10 +272,33 @@ def _estimated_edge(source: str, target: str, k: int, first: Regression, second:
     return Edge(source, target, True, change, before, after, before - after, math.hypot(error1, error2))
 
 
+def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> Iterator[str]:
+    """What a user should know about estimates from few rows or unfinished solvers."""
+    if any(edge.directed and edge.delta is None for edge in edges):
+        yield "too few rows to estimate the weights of some edges"
+    weak = [
+        f"{edge}"
+        for edge in edges
+        if edge.delta is not None and edge.stderr is not None and abs(edge.delta) <= ABSENT_ERRORS * edge.stderr
+    ]
+    if weak:
+        yield f"smaller than {ABSENT_ERRORS} standard errors, so that chance can explain it: {join_names(weak)}"
+    if differences.unfinished:
+        yield (
+            f"{differences.unfinished} of {plural(differences.worked_out, 'subproblem')} did not converge: "
+            "do not rely on this answer; use a larger penalty or more rows"
+        )
+
+
 def _notes(graph: DifferenceGraph, names: tuple[str, ...]) -> tuple[str, ...]:
     """What a user should know about how far this answer goes."""
     notes = []
-    if graph.rest:
+    if graph.rest and not graph.edges.directed | graph.edges.undirected:
+        notes.append(
+            f"something changed at {join_names(names[k] for k in graph.rest)}, "
+            "but it could not be pinned to an edge: noise variances may differ"
+        )
+    elif graph.rest:
         notes.append(
             f"noise variances seem to differ: the order of {join_names(names[k] for k in graph.rest)} "
             "is not identified, and edges between them may be there only because a noise variance changed"

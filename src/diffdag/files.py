@@ -175,7 +175,9 @@ def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Pat
         raise InputError(
             f"'{path}' has {plural(len(given), 'name')} for {plural(array.shape[1], 'column')}; name each"
         )
-    return pa.table([pa.array(column) for column in array.T], names=list(given))
+    numeric = array.dtype.kind in "iuf"
+    columns = np.ascontiguousarray(array.T, dtype=np.float64 if numeric else None)  # any byte order and width
+    return pa.table([pa.array(column) for column in columns], names=list(given))
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from diffdag.atomic import write_atomic
 from diffdag.sem import default_names
-from diffdag.validation import InputError
+from diffdag.validation import InputError, join_names
 
 FloatArray = NDArray[np.float64]
 BLOCK_ROWS = 65_536
@@ -70,8 +70,12 @@ class Moments:
                 f"moments of {p} variables need n >= 1, a mean of {p} and a scatter of {p} x {p} numbers; "
                 f"they have n = {self.n}, shapes {self.mean.shape} and {self.scatter.shape}"
             )
-        if not (np.isfinite(self.mean).all() and np.isfinite(self.scatter).all()):
-            raise InputError("the mean or the scatter is not finite; values are infinite, missing or too large")
+        sound = np.isfinite(self.mean) & np.isfinite(self.scatter).all(axis=0)
+        if not sound.all():
+            bad = join_names(name for name, fine in zip(self.names, sound, strict=True) if not fine)
+            raise InputError(
+                f"values of {bad} are missing, infinite, or too large to square; change their units"
+            )
         if (np.diag(self.scatter) < 0).any() or not _symmetric(self.scatter):
             raise InputError("the scatter is not a symmetric matrix with a non-negative diagonal")
 

@@ -14,8 +14,8 @@ from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.problem import Penalty, standardise
 
 PENALTY_RATE = 0.1
-THRESHOLD_RATE = 3.5
-LARGEST_THRESHOLD = 0.15
+# The threshold is LARGE_RATE sqrt(log p / n) with many rows, at least SMALL_RATE of it with few.
+LARGE_RATE, SMALL_RATE, MIDDLE = 3.5, 1.83, 0.15
 # Entries of exact precision differences, in units of partial correlations, that are rounding errors.
 EXACT_THRESHOLD = 1e-8
 
@@ -25,31 +25,39 @@ ENTRIES_PER_VARIABLE = 4
 FRACTIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def default_penalty(first: Moments, second: Moments) -> Penalty:
-    """The paper's ``c sqrt(log p / n)``; for many variables more, until the difference is sparse.
+def default_penalty(first: Moments, second: Moments) -> tuple[Penalty, str]:
+    """The paper's ``c sqrt(log p / n)``; more where that would not give a sparse difference.
 
-    Sparse means that the D-trace estimate, which is quick and close to the linear programme, has at most 4
-    entries for each variable. With fewer rows than variables smaller penalties allow no solution at all.
+    Many variables, or no more than twice as many rows as variables, ask for more: the smallest fraction on a
+    grid at which the D-trace estimate, which is quick and close to the linear programme, has a solution with
+    at most 4 entries for each variable. Also returned: a note for the user, empty if it is the paper's.
     """
-    p = len(first.names)
+    p, n = len(first.names), min(first.n, second.n)
     rate = f"rate:{PENALTY_RATE}"
-    if p <= FEW_VARIABLES:
-        return rate
     problem = standardise(first, second)
-    least = PENALTY_RATE * math.sqrt(math.log(p) / min(first.n, second.n)) / problem.penalty_max
+    if (p <= FEW_VARIABLES and n > 2 * p) or problem.penalty_max == 0:
+        return rate, ""
+    least = PENALTY_RATE * math.sqrt(math.log(p) / n) / problem.penalty_max
     chosen = 1.0
     for fraction in reversed((least, *(f for f in FRACTIONS if f > least))):
-        rough = solve_dtrace(replace(problem, penalty=fraction * problem.penalty_max), 1e-3, max_rounds=20)
-        if rough.delta.nnz > ENTRIES_PER_VARIABLE * p:
+        trial = replace(problem, penalty=fraction * problem.penalty_max)
+        rough = solve_dtrace(trial, 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
+        if rough.violation > 1e-2 * trial.penalty or rough.delta.nnz > ENTRIES_PER_VARIABLE * p:
             break
         chosen = fraction
-    return rate if chosen == least else chosen
+    if chosen == least:
+        return rate, ""
+    return chosen, (
+        f"the penalty was raised to {chosen:g} of the one that gives no change, to keep the difference sparse; "
+        "a smaller penalty finds weaker changes, but needs more time and more rows"
+    )
 
 
 def default_threshold(p: int, n: int) -> float:
-    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, but not so large that nothing is found.
+    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, smaller with few rows so that something is found.
 
-    >>> default_threshold(10, 341), round(default_threshold(10, 18658), 4)
-    (0.15, 0.0389)
+    >>> [round(default_threshold(10, n), 3) for n in (100, 341, 18658)]
+    [0.278, 0.15, 0.039]
     """
-    return min(LARGEST_THRESHOLD, THRESHOLD_RATE * math.sqrt(math.log(p) / n))
+    rate = math.sqrt(math.log(p) / n)
+    return max(SMALL_RATE * rate, min(MIDDLE, LARGE_RATE * rate))

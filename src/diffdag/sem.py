@@ -23,6 +23,7 @@ Noise = Literal["gaussian", "uniform", "laplace", "student"]
 RNG = np.random.Generator | int | None
 
 STUDENT_DF = 5
+FILTER_VARIABLES = 20
 
 # Unit-variance noise of each shape.
 _NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] = {
@@ -199,6 +200,7 @@ def simulate_pair(
     3
     """
     _check_simulation(p, neighbours, change, changes, weights, variances, variances_drawn)
+    _check_epsilon(p, change if changes is None else changes, min_epsilon)
     rng = np.random.default_rng(rng)
 
     def draw_variances() -> FloatArray:
@@ -349,3 +351,16 @@ def _check_simulation(
         raise InputError(f"variances must be positive numbers; they are {tuple(variances)}")
     if variances_drawn not in ("shared", "per-condition"):
         raise InputError(f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}")
+
+
+def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:
+    if min_epsilon is None:
+        return
+    if not 0 < min_epsilon <= 1:
+        raise InputError(f"min_epsilon must be above 0 and at most 1; it is {min_epsilon}")
+    if not change > 0:
+        raise InputError("min_epsilon bounds changes from below, and no change was asked for; ask for some")
+    if p > FILTER_VARIABLES:
+        raise InputError(
+            f"min_epsilon needs all of 2^p sets; p = {p} is more than the {FILTER_VARIABLES} it can do"
+        )

@@ -7,6 +7,7 @@ names the table an error speaks of.
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -120,10 +121,13 @@ def check_numeric(unfit: Sequence[Unfit]) -> None:
         names = list(dict.fromkeys(column.name for column in unfit))
         verb = "column {} is" if len(names) == 1 else "columns {} are"
         label, name, row, value = unfit[0]
-        shown = repr(value if len(str(value)) <= 40 else f"{str(value)[:40]}...")
+        text = str(value)
+        shown = repr(text if len(text) <= 40 else f"{text[:40]}...")
+        commas = re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text)
+        remedy = "write numbers with a decimal point and without thousands separators" if commas else _CHOOSE
         raise InputError(
             f"{verb.format(join_names(names))} not numeric "
-            f"({shown} in row {row} of '{name}' in the {label} table); {_CHOOSE}"
+            f"({shown} in row {row} of '{name}' in the {label} table); {remedy}"
         )
 
 
@@ -131,8 +135,8 @@ def check_shape(n: int, p: int, label: str) -> None:
     """Refuse a table that is too small to estimate a covariance from."""
     if p < 2:
         raise InputError(f"the {label} table has {plural(p, 'column')} to compare; at least 2 are needed")
-    if n < 2:
-        raise InputError(f"the {label} table has {plural(n, 'row')} of data; at least 2 are needed")
+    if n < 3:
+        raise InputError(f"the {label} table has {plural(n, 'row')} of data; at least 3 are needed")
 
 
 def check_counts(what: str, counts: Sequence[tuple[str, dict[str, int]]], remedy: str) -> None:
@@ -182,7 +186,6 @@ def check_moments(
         With the names of the columns at fault.
     """
     check_shape(n, len(names), label)
-    _check_finite_moments(names, scatter, label)
     spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
     # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
@@ -193,16 +196,6 @@ def check_moments(
         raise InputError(
             f"columns {join_names(names[k] for k in dependent)} are linearly dependent "
             f"in the {label} table; drop one of them"
-        )
-
-
-def _check_finite_moments(names: Sequence[str], scatter: FloatArray, label: str) -> None:
-    """Refuse sums of squares that overflowed."""
-    if not np.isfinite(scatter).all():
-        large = [name for name, s in zip(names, np.diag(scatter), strict=True) if not np.isfinite(s)]
-        raise InputError(
-            f"the values of {join_names(large or names)} in the {label} table are too large to square; "
-            "change their units"
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from diffdag.moments import Moments
 
@@ -26,8 +26,8 @@ class Regression:
     stderrs: FloatArray
 
 
-def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regression:
-    """Least squares with intercept; needs more rows than predecessors + 1.
+def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regression | None:
+    """Least squares with intercept; None if there are too few rows, or the predecessors are dependent.
 
     Examples
     --------
@@ -36,12 +36,17 @@ def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regre
     (array([2.15]), array([0.087]))
     """
     index = list(predecessors)
+    freedom = moments.n - len(index) - 1
+    if freedom < 1:
+        return None
     scale = np.sqrt(np.diag(moments.scatter))
     gram = moments.scatter[np.ix_(index, index)] / np.outer(scale[index], scale[index])
     cross = moments.scatter[index, target] / (scale[index] * scale[target])
-    factor = cho_factor(gram)
+    try:
+        factor = cho_factor(gram)
+    except LinAlgError:
+        return None
     beta = cho_solve(factor, cross)
-    freedom = moments.n - len(index) - 1
     unexplained = max(0.0, 1.0 - float(cross @ beta)) / freedom
     stderrs = np.sqrt(unexplained * np.diag(cho_solve(factor, np.eye(len(index)))))
     units = scale[target] / scale[index]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from diffdag.moments import Moments
-from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise, warn_unless_converged
+from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise
 from diffdag.precision.problem import DifferenceProblem, pooled_units, standardise
 from diffdag.sem import LinearSEM
 
@@ -25,18 +26,29 @@ Members = tuple[int, ...]
 
 
 class Differences(ABC):
-    """Precision differences over sets of variables, each worked out once."""
+    """Precision differences over sets of variables, each worked out once.
 
-    def __init__(self, p: int, n_jobs: int | None = None) -> None:
+    Attributes
+    ----------
+    unfinished : int
+        Number of sets for which a solver stopped early.
+    """
+
+    def __init__(self, p: int) -> None:
         self.p = p
-        self.n_jobs = n_jobs
-        self._known: dict[Members, FloatArray] = {}
+        self.unfinished = 0
+        self._known: dict[Members, FloatArray] = {(): np.zeros((0, 0))}
+
+    @property
+    def worked_out(self) -> int:
+        """Number of sets worked out so far."""
+        return len(self._known) - 1
 
     def over(self, members: Iterable[int]) -> FloatArray:
         """The normalised difference over `members`, in ascending order of the members."""
         key = tuple(sorted(members))
         if key not in self._known:
-            self._known[key] = self._compute(key) if key else np.zeros((0, 0))
+            self._known[key] = self._compute(key)
         return self._known[key]
 
     def entry(self, members: Iterable[int], i: int, j: int) -> float:
@@ -44,13 +56,8 @@ class Differences(ABC):
         key = sorted(members)
         return abs(float(self.over(key)[key.index(i), key.index(j)]))
 
-    def prefetch(self, sets: Iterable[Iterable[int]]) -> None:
-        """Work out several sets in parallel, where the user allows more than one job."""
-        if self.n_jobs in (None, 1):
-            return
-        missing = sorted({tuple(sorted(members)) for members in sets} - self._known.keys())
-        answers = Parallel(n_jobs=self.n_jobs)(delayed(self._compute)(key) for key in missing)
-        self._known.update(zip(missing, answers, strict=True))
+    def prefetch(self, sets: Iterable[Iterable[int]]) -> None:  # noqa: B027 - one by one will do
+        """Work out several sets at once, where that is quicker than one by one."""
 
     @abstractmethod
     def _compute(self, members: Members) -> FloatArray:
@@ -88,7 +95,7 @@ class ExactDifferences(Differences):
         The search in `prune` looks at so many entries that some lie below a generous threshold by chance.
         """
         size = np.abs(self.over(members))
-        return max(1e-12, 30 * float(size[size <= threshold].max(initial=0.0)))
+        return min(threshold, max(1e-12, 30 * float(size[size <= threshold].max(initial=0.0))))
 
     def _compute(self, members: Members) -> FloatArray:
         first, second = (root.T @ root for root in self.root_over(members))
@@ -102,21 +109,22 @@ class SampleDifferences(Differences):
     ----------
     problem : DifferenceProblem
         Both covariance matrices and the absolute penalty, which is the same for every set.
-    samples : int
-        The smaller number of rows.
+    samples : (int, int)
+        Number of rows behind each.
     estimator : str
         One of `diffdag.precision.ESTIMATORS`.
     n_jobs : int, optional
-        Number of parallel jobs for `prefetch`.
+        Number of processes for `prefetch`.
     """
 
     def __init__(
-        self, problem: DifferenceProblem, samples: int, estimator: str, n_jobs: int | None = None
+        self, problem: DifferenceProblem, samples: tuple[int, int], estimator: str, n_jobs: int | None = None
     ) -> None:
-        super().__init__(len(problem.sigma1), n_jobs)
+        super().__init__(len(problem.sigma1))
         self.problem = problem
         self.samples = samples
         self.estimator = estimator
+        self.n_jobs = n_jobs
 
     @classmethod
     def from_moments(
@@ -124,31 +132,56 @@ class SampleDifferences(Differences):
     ) -> SampleDifferences:
         """Take estimator, penalty and the difference over all variables from an answer for them."""
         problem = standardise(first, second, answer.penalty * answer.penalty_max)
-        self = cls(problem, min(first.n, second.n), answer.method, n_jobs)
-        everything = tuple(range(self.p))
-        self._known[everything] = self._normalised(answer.matrix * pooled_units(first, second), everything)
+        self = cls(problem, (first.n, second.n), answer.method, n_jobs)
+        scale = _conditional_scale(problem, self.samples)
+        delta = answer.matrix * pooled_units(first, second)
+        self._known[tuple(range(self.p))] = delta / np.outer(scale, scale)
+        self.unfinished += not answer.converged
         return self
 
-    def _compute(self, members: Members) -> FloatArray:
-        block = np.ix_(members, members)
-        problem = DifferenceProblem(
-            self.problem.sigma1[block], self.problem.sigma2[block], self.problem.penalty
-        )
-        solution = ESTIMATORS[self.estimator](problem)
-        warn_unless_converged(self.estimator, solution)
-        return self._normalised(symmetrise(solution.delta.toarray()), members)
+    def prefetch(self, sets: Iterable[Iterable[int]]) -> None:
+        """Work out several sets in parallel, where the user allows more than one process."""
+        if self.n_jobs in (None, 1):
+            return
+        missing = sorted({tuple(sorted(members)) for members in sets} - self._known.keys())
+        tasks = (delayed(_estimate)(self._block(key), self.samples, self.estimator) for key in missing)
+        for key, (answer, finished) in zip(missing, Parallel(n_jobs=self.n_jobs)(tasks), strict=True):
+            self._known[key] = answer
+            self.unfinished += not finished
 
-    def _normalised(self, delta: FloatArray, members: Members) -> FloatArray:
+    def _compute(self, members: Members) -> FloatArray:
+        answer, finished = _estimate(self._block(members), self.samples, self.estimator)
+        self.unfinished += not finished
+        return answer
+
+    def _block(self, members: Members) -> DifferenceProblem:
         block = np.ix_(members, members)
-        sigmas = (self.problem.sigma1[block], self.problem.sigma2[block])
-        return normalise(delta, *(_conditional_precision(sigma, self.samples) for sigma in sigmas))
+        return replace(self.problem, sigma1=self.problem.sigma1[block], sigma2=self.problem.sigma2[block])
+
+
+def _estimate(problem: DifferenceProblem, samples: tuple[int, int], estimator: str) -> tuple[FloatArray, bool]:
+    """The normalised difference of one problem, and whether the solver finished."""
+    solution = ESTIMATORS[estimator](problem)
+    scale = _conditional_scale(problem, samples)
+    return symmetrise(solution.delta.toarray()) / np.outer(scale, scale), solution.converged
+
+
+def _conditional_scale(problem: DifferenceProblem, samples: tuple[int, int]) -> FloatArray:
+    sigmas = (problem.sigma1, problem.sigma2)
+    return scales(*(_conditional_precision(sigma, n) for sigma, n in zip(sigmas, samples, strict=True)))
 
 
 def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray) -> FloatArray:
-    """``Delta[i, j] / (w_i w_j)`` with ``w_i^2`` the geometric mean of the two conditional precisions."""
-    weight = (precision1 * precision2) ** 0.25
-    normalised: FloatArray = delta / np.outer(weight, weight)
+    """``Delta[i, j] / (w_i w_j)``."""
+    scale = scales(precision1, precision2)
+    normalised: FloatArray = delta / np.outer(scale, scale)
     return normalised
+
+
+def scales(precision1: FloatArray, precision2: FloatArray) -> FloatArray:
+    """``w_i``: its square is the geometric mean of the two conditional precisions."""
+    scale: FloatArray = (precision1 * precision2) ** 0.25
+    return scale
 
 
 def _conditional_precision(sigma: FloatArray, samples: int) -> FloatArray:

@@ -4,8 +4,8 @@ The sets over which `prune` looks are exponentially many, and Table 1 of the pap
 cannot be run that way. But every elimination of one sink after another visits a chain of sets over which
 the entry of a changed edge is not zero (Assumption 1), so any entry that vanishes on the way is not a
 change. Among the sinks the one is taken whose removal adds the fewest and removes the most entries between
-other variables (net fill; ties: the shorter row, and chance). A few eliminations with other ties find what
-one has missed.
+other variables (net fill). Chance, and the length of its row, decide between sinks that are about as good:
+a few eliminations then find what one has missed.
 
 Each elimination acts on square roots ``M`` of the precision matrices, ``Omega = M' M``: leaving out a
 variable projects the other columns of ``M`` on the complement of its own, by a Householder reflection.

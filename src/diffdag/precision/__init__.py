@@ -29,7 +29,6 @@ __all__ = [
     "PrecisionDifference",
     "precision_difference",
     "symmetrise",
-    "warn_unless_converged",
 ]
 
 ESTIMATORS: dict[str, Callable[[DifferenceProblem], Solution]] = {
@@ -118,7 +117,7 @@ def precision_difference(
     largest = problem.penalty_max
     absolute = resolve_penalty(penalty, largest, len(units), min(first.n, second.n))
     solution = ESTIMATORS[method](replace(problem, penalty=absolute))
-    warn_unless_converged(method, solution)
+    _warn_unless_converged(method, solution)
     return PrecisionDifference(
         matrix=symmetrise(solution.delta.toarray()) / units,
         names=first.names,
@@ -133,7 +132,7 @@ def precision_difference(
     )
 
 
-def warn_unless_converged(method: str, solution: Solution) -> None:
+def _warn_unless_converged(method: str, solution: Solution) -> None:
     """Tell the user when a solver stopped early, and what to do about it."""
     if not solution.converged:
         warnings.warn(

@@ -82,7 +82,7 @@ def _certify(
     value = float(dual.multiply(problem.target).sum()) - problem.penalty * float(np.abs(dual.data).sum())
     value /= max(1.0, float(np.abs(price).max()))
     violation = problem.violation(residual)
-    gap = abs(primal - value) / max(1.0, primal)
+    gap = abs(primal - value) / max(1e-9, primal)
     done = violation <= tolerance and gap <= tolerance
     return Solution(delta, primal, violation, gap, rounds, done)
 
@@ -114,7 +114,9 @@ class _Master:
             return
         penalty = self.problem.penalty
         easier = replace(self.problem, penalty=START_FRACTION * penalty)
-        rough = solve_dtrace(easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS).delta.tocoo()
+        rough = solve_dtrace(
+            easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS, START_ROUNDS
+        ).delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
         self._add_constraints(entries)
         self._add_variables(entries, signs)

@@ -20,6 +20,7 @@ from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution
 IntArray = NDArray[np.intp]
 MAX_ROUNDS = 200
 MAX_SWEEPS = 2_000
+GAP = 1e-6
 
 
 def solve_dtrace(
@@ -27,8 +28,13 @@ def solve_dtrace(
     tolerance: float = 1e-8,
     max_rounds: int = MAX_ROUNDS,
     max_sweeps: int = MAX_SWEEPS,
+    patience: int = 2,
 ) -> Solution:
-    """Solve by working sets; the KKT residual is the certificate."""
+    """Solve by working sets; the KKT residual is the certificate.
+
+    With singular matrices and a small penalty the objective has no minimum. So the search ends when `patience`
+    working sets one after another could not be solved.
+    """
     p = len(problem.sigma1)
     rows: IntArray = np.zeros(0, np.intp)
     columns: IntArray = np.zeros(0, np.intp)
@@ -36,17 +42,19 @@ def solve_dtrace(
     delta = csr_array((p, p))
     residual: FloatArray = -problem.target
     rounds = 0
-    while problem.violation(residual) > tolerance and rounds < max_rounds:
+    stalled = 0
+    while problem.violation(residual) > tolerance and rounds < max_rounds and stalled < patience:
         rounds += 1
         rows, columns, values = _grow(problem, residual, rows, columns, values)
-        values = _solve_on(problem, rows, columns, values, tolerance / 10, max_sweeps)
+        values, solved = _solve_on(problem, rows, columns, values, tolerance / 10, max_sweeps)
+        stalled = 0 if solved else stalled + 1
         delta = csr_array((values, (rows, columns)), shape=(p, p))
         delta.eliminate_zeros()
         residual = problem.residual(delta)
     violation = problem.violation(residual)
     objective = _objective(problem, delta, residual)
-    gap = _gap(problem, delta, residual) / max(1.0, abs(objective))
-    return Solution(delta, objective, violation, gap, rounds, violation <= tolerance)
+    gap = _gap(problem, delta, residual) / max(1e-9, abs(objective))
+    return Solution(delta, objective, violation, gap, rounds, violation <= tolerance and gap <= GAP)
 
 
 def _objective(problem: DifferenceProblem, delta: csr_array, residual: FloatArray) -> float:
@@ -92,8 +100,8 @@ def _solve_on(
     values: FloatArray,
     tolerance: float,
     max_sweeps: int,
-) -> FloatArray:
-    """Optimise the entries of a working set: coordinate descent, finished by Newton steps on the support."""
+) -> tuple[FloatArray, bool]:
+    """Optimise a working set by coordinate descent and Newton steps on the support; also, whether it ended."""
     gram = problem.sigma1[np.ix_(rows, rows)] * problem.sigma2[np.ix_(columns, columns)]
     target = problem.target[rows, columns]
     gradient = gram @ values - target
@@ -103,8 +111,8 @@ def _solve_on(
             values = _newton(gram, target, values, problem.penalty)
             gradient = gram @ values - target
             if _kkt(gradient, values, problem.penalty) <= tolerance:
-                break
-    return values
+                return values, True
+    return values, False
 
 
 def _sweep(gram: FloatArray, gradient: FloatArray, values: FloatArray, penalty: float) -> None:

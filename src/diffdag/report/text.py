@@ -64,7 +64,7 @@ def summary(result: DifferenceResult) -> str:
         parts.append(edge_table(result))
     else:
         first, second = map(printable, result.labels)
-        parts.append(_wrap(f"Nothing separates {first} from {second} at these settings."))
+        parts.append(_wrap(f"No edge between {first} and {second} stands out at these settings."))
     layers = [_some(layer) for layer in result.order[:NAMES_SHOWN]]
     layers += [f"and {len(result.order) - NAMES_SHOWN} more layers"] * (len(result.order) > NAMES_SHOWN)
     lists = [
