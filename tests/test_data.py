@@ -146,13 +146,29 @@ def test_a_constant_is_seen_through_the_rounding_of_its_mean(n):
         moments(table)
 
 
-def test_moments_need_two_rows_two_columns_and_finite_sums():
-    with pytest.raises(InputError, match="1 row "):
-        check_moments(["a", "b"], 1, np.eye(2), "first")
+def test_moments_need_three_rows_and_two_columns():
+    with pytest.raises(InputError, match="2 rows "):
+        check_moments(["a", "b"], 2, np.eye(2), "first")
     with pytest.raises(InputError, match="1 column "):
         check_moments(["a"], 9, np.eye(1), "second")
-    with pytest.raises(InputError, match="values of 'b' in the second table are too large"):
-        check_moments(["a", "b"], 9, np.diag([1.0, np.inf]), "second")
+
+
+def test_an_empty_cell_of_a_group_column_is_a_missing_group():
+    frame_with_gap = GROUPED.assign(g=["b", "a", "b", "", "b"])
+    with pytest.raises(InputError, match=r"'\(missing\)' \(1 row\)"):
+        split_groups(frame_with_gap, "g")
+
+
+def test_decimal_commas_are_recognised():
+    with pytest.raises(InputError, match=r"'1,5' in row 2 .* decimal point"):
+        align_tables(pd.DataFrame({"a": ["1.0", "1,5", "2"], "b": [1, 2, 3], "c": [4, 0, 2]}), GOOD)
+
+
+@pytest.mark.parametrize("dtype", [">f8", "longdouble", "float16", ">i4", "bool"])
+def test_arrays_of_any_width_and_byte_order_are_read(tmp_path, dtype):
+    table = np.array([[1, 0], [0, 1], [1, 1]], dtype=dtype)
+    np.save(tmp_path / "t.npy", table)
+    assert read_table(tmp_path / "t.npy").to_pandas().to_numpy().tolist() == table.astype(float).tolist()
 
 
 def test_rows_with_missing_values_go_if_asked_and_are_counted():
@@ -319,11 +335,11 @@ GROUPED = pd.DataFrame({"g": ["b", "a", "b", "a", "b"], "x": range(5), "y": [1.0
 
 @pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
 def test_groups_split_in_order_of_appearance(kind):
-    first, second, *labels = split_groups(kind(GROUPED), "g")
+    first, second, *labels = split_groups(kind(pd.concat([GROUPED, GROUPED])), "g")
     assert labels == ["b", "a"]
     tables = align_tables(first, second)
     assert tables.names == ("x", "y")
-    assert tables.first[:, 0].tolist() == [0, 2, 4]
+    assert tables.first[:, 0].tolist() == [0, 2, 4, 0, 2, 4]
     assert split_groups(kind(GROUPED), "g", "a", "b")[2:] == ("a", "b")
 
 

@@ -250,6 +250,14 @@ def test_subproblems_are_worked_out_once():
     assert len(calls) == len(set(calls)) > 1
 
 
+@pytest.mark.parametrize("seed", [3, 7, 24, 26])
+def test_a_users_threshold_for_exact_models_keeps_what_exceeds_it(seed):
+    pair = simulate_pair(p=8, neighbours=3, changes=3, rng=seed)
+    exact = DifferenceDAG().fit_population(pair.first, pair.second).result_
+    given = DifferenceDAG(threshold=1e-4).fit_population(pair.first, pair.second).result_
+    assert given.edges.equals(exact.edges)
+
+
 def test_identical_models_have_no_edges():
     sem = simulate_pair(8, neighbours=4, rng=2).first
     result = DifferenceDAG().fit_population(sem, sem).result_

@@ -225,3 +225,9 @@ def test_a_penalty_too_small_for_singular_covariances_is_a_warning_and_ends_soon
         answer = precision_difference(first, second, penalty=0.2)
     assert not answer.converged
     assert np.isfinite(answer.matrix).all()
+
+
+def test_dtrace_gives_up_where_its_objective_has_no_minimum():
+    first, second = sample_moments(12, 6, seed=6, neighbours=3)
+    with pytest.warns(DiffDagWarning, match="use a larger penalty"):
+        assert not precision_difference(first, second, method="dtrace", penalty=0.1).converged

@@ -338,17 +338,28 @@ def test_the_filter_returns_the_first_pair_that_satisfies_assumption_3():
     rejected = 0
     for seed in range(5):
         unfiltered = np.random.default_rng(seed)
-        while brute_force_epsilon(expected := simulate_pair(6, rng=unfiltered, **options)) < 0.1:
-            rejected += 1
-        assert same_pair(simulate_pair(6, min_epsilon=0.1, rng=seed, **options), expected)
+        pairs = (simulate_pair(6, rng=unfiltered, **options) for _ in range(40))
+        tries, expected = next((k, pair) for k, pair in enumerate(pairs) if brute_force_epsilon(pair) >= 0.1)
+        filtered = simulate_pair(6, min_epsilon=0.1, rng=seed, max_tries=40, **options)
+        assert same_pair(filtered, expected)
+        rejected += tries
         assert expected.edges
     assert rejected > 10
 
 
-@pytest.mark.parametrize("options", [{"min_epsilon": 1.01}, {"min_epsilon": 0.01, "changes": 0}])
-def test_an_impossible_filter_gives_up(options):
-    with pytest.raises(InputError, match=f">= {options['min_epsilon']} in 30 tries"):
-        simulate_pair(5, neighbours=2, rng=0, max_tries=30, **options)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"min_epsilon": 0.99}, ">= 0.99 in 30 tries"),
+        ({"min_epsilon": 1.01}, "at most 1; it is 1.01"),
+        ({"min_epsilon": float("nan")}, "at most 1; it is nan"),
+        ({"min_epsilon": 0.01, "changes": 0}, "no change was asked for"),
+        ({"min_epsilon": 0.01, "p": 21}, "p = 21 is more than"),
+    ],
+)
+def test_an_impossible_filter_gives_up(options, says):
+    with pytest.raises(InputError, match=says):
+        simulate_pair(**({"p": 5, "neighbours": 2, "rng": 0, "max_tries": 30} | options))
 
 
 @pytest.mark.parametrize(

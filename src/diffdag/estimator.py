@@ -146,7 +146,7 @@ class DifferenceDAG:
         answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
         differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
         graph = difference_graph(differences, threshold, self.noise == "equal")
-        edges = _edges_from_samples(graph, first, second)
+        edges, thin = _edges_from_samples(graph, first, second)
         self.result_ = DifferenceResult(
             edge_list=edges,
             delta_precision=_frame(answer.matrix, first.names),
@@ -162,7 +162,7 @@ class DifferenceDAG:
             },
             notes=(
                 *notes,
-                *filter(None, [raised, *_sample_notes(edges, differences)]),
+                *filter(None, [raised, *thin, *_sample_notes(edges, differences)]),
                 *_notes(graph, first.names),
             ),
             **_places(graph, first.names),
@@ -241,26 +241,36 @@ def _edges_from_models(graph: DifferenceGraph, first: LinearSEM, second: LinearS
     return (*edges, *_undirected(graph, first.names))
 
 
-def _edges_from_samples(graph: DifferenceGraph, first: Moments, second: Moments) -> tuple[Edge, ...]:
+def _edges_from_samples(
+    graph: DifferenceGraph, first: Moments, second: Moments
+) -> tuple[tuple[Edge, ...], list[str]]:
     """Directed edges with weights from regressions on the predecessors in the recovered order.
 
-    With too few rows for that the regressions are on the changed causes only, or there are no weights.
+    With too few rows for that the regressions are on the changed causes only, or there are no weights; a note
+    then says so.
     """
     names = first.names
     rank = layer_ranks(graph.layers, graph.rest)
     edges: list[Edge] = []
+    thin: list[str] = []
     for i in sorted({i for i, _ in graph.edges.directed}):
         causes = sorted(j for effect, j in graph.edges.directed if effect == i)
-        for predecessors in (sorted(k for k in rank if rank[k] > rank[i]), causes):
+        earlier = sorted(k for k in rank if rank[k] > rank[i])
+        for predecessors in (earlier, causes):
             before, after = (regress(moments, i, predecessors) for moments in (first, second))
             if before is not None and after is not None:
                 edges += [
                     _estimated_edge(names[j], names[i], predecessors.index(j), before, after) for j in causes
                 ]
                 break
+            thin.append(names[i])
         else:
             edges += [Edge(names[j], names[i]) for j in causes]
-    return (*edges, *_undirected(graph, names))
+    notes = [
+        f"too few rows for all predecessors of {join_names(dict.fromkeys(thin))}: "
+        "their weights, if any, are given the changed causes only"
+    ]
+    return (*edges, *_undirected(graph, names)), notes if thin else []
 
 
 def _estimated_edge(source: str, target: str, k: int, first: Regression, second: Regression) -> Edge:
@@ -274,8 +284,6 @@ def _estimated_edge(source: str, target: str, k: int, first: Regression, second:
 
 def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> Iterator[str]:
     """What a user should know about estimates from few rows or unfinished solvers."""
-    if any(edge.directed and edge.delta is None for edge in edges):
-        yield "too few rows to estimate the weights of some edges"
     weak = [
         f"{edge}"
         for edge in edges

@@ -49,7 +49,7 @@ def join_names(names: Iterable[object]) -> str:
     quoted = [f"'{name}'" for name in names]
     if len(quoted) > _SHOWN + 1:
         return f"{', '.join(quoted[:_SHOWN])} and {len(quoted) - _SHOWN} more"
-    return " and ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1]]))
+    return " and ".join(filter(None, [", ".join(quoted[:-1]), *quoted[-1:]]))
 
 
 def plural(count: int, noun: str) -> str:
