@@ -263,3 +263,18 @@ def test_identical_models_have_no_edges():
     result = DifferenceDAG().fit_population(sem, sem).result_
     assert not result.edge_list
     assert result.invariant == sem.names
+
+
+def test_weights_are_structural_although_layers_mix_causes_and_effects():
+    # X1 -> X3 <- X2, X3 -> X4 <- X1; only X2 -> X3 changes. X1 and X4 never change, so layers say nothing of them.
+    before = np.zeros((4, 4))
+    before[2, [0, 1]] = 0.9, 0.8
+    before[3, [2, 0]] = 0.7, -0.9
+    after = before.copy()
+    after[2, 1] = 0.0
+    tables = (LinearSEM(weights).sample(50_000, rng=k) for k, weights in enumerate((before, after)))
+    (edge,) = DifferenceDAG().fit(*tables).result_.edge_list
+    assert (edge.source, edge.target, edge.change) == ("X2", "X3", "removed")
+    assert edge.weight_first == pytest.approx(0.8, abs=0.02)
+    assert edge.weight_second == pytest.approx(0.0, abs=0.02)
+    assert abs(edge.delta - 0.8) < 4 * edge.stderr

@@ -15,6 +15,7 @@ from diffdag.moments import Moments
 from diffdag.paper.algorithm import DifferenceGraph, difference_graph
 from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.orient import layer_ranks
+from diffdag.paper.refine import refine
 from diffdag.precision import ESTIMATORS, Penalty, precision_difference
 from diffdag.result import DifferenceResult, Edge, classify_change
 from diffdag.selection import EXACT_THRESHOLD, default_penalty, default_threshold
@@ -146,6 +147,7 @@ class DifferenceDAG:
         answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
         differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
         graph = difference_graph(differences, threshold, self.noise == "equal")
+        graph = refine(graph, first, second, threshold)
         edges, thin = _edges_from_samples(graph, first, second)
         self.result_ = DifferenceResult(
             edge_list=edges,
@@ -254,13 +256,13 @@ def _edges_from_samples(
     edges: list[Edge] = []
     thin: list[str] = []
     for i in sorted({i for i, _ in graph.edges.directed}):
-        causes = sorted(j for effect, j in graph.edges.directed if effect == i)
-        earlier = sorted(k for k in rank if rank[k] > rank[i])
-        for predecessors in (earlier, causes):
-            before, after = (regress(moments, i, predecessors) for moments in (first, second))
+        causes = tuple(sorted(j for effect, j in graph.edges.directed if effect == i))
+        earlier = tuple(sorted(k for k in rank if rank[k] > rank[i]))
+        for regressors in (earlier, causes):
+            before, after = (regress(moments, i, regressors) for moments in (first, second))
             if before is not None and after is not None:
                 edges += [
-                    _estimated_edge(names[j], names[i], predecessors.index(j), before, after) for j in causes
+                    _estimated_edge(names[j], names[i], regressors.index(j), before, after) for j in causes
                 ]
                 break
             thin.append(names[i])

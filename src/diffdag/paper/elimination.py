@@ -55,13 +55,13 @@ def _eliminate(
             return
         row = present[sinks].sum(axis=1)
         # Entries that appear minus entries that vanish between other variables, up to a constant.
-        fill = _entries_after(omega1, omega2, sinks, threshold) + 2 * row
+        fill = entries_after(omega1, omega2, sinks, threshold) + 2 * row
         chosen = int(sinks[np.argmin(fill + row / (len(left) + 1) + rng.random(sinks.size))])
         root1, root2 = leave_out(root1, chosen), leave_out(root2, chosen)
         del left[chosen]
 
 
-def _entries_after(
+def entries_after(
     omega1: FloatArray, omega2: FloatArray, sinks: NDArray[np.intp], threshold: float
 ) -> NDArray[np.intp]:
     """For each sink, the number of entries between other variables that its removal leaves."""
