@@ -266,7 +266,7 @@ def test_identical_models_have_no_edges():
 
 
 def test_weights_are_structural_although_layers_mix_causes_and_effects():
-    # X1 -> X3 <- X2, X3 -> X4 <- X1; only X2 -> X3 changes. X1 and X4 never change, so layers say nothing of them.
+    # X1 -> X3 <- X2, X3 -> X4 <- X1; only X2 -> X3 changes, so that layers say nothing of X1 and X4.
     before = np.zeros((4, 4))
     before[2, [0, 1]] = 0.9, 0.8
     before[3, [2, 0]] = 0.7, -0.9
