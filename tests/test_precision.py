@@ -169,7 +169,7 @@ def test_the_rate_is_the_papers():
 
 
 @pytest.mark.parametrize(
-    "penalty", ["0.3", "rate", "rate:", "rate:-1", "rate:nan", "speed:1", -0.1, float("nan")]
+    "penalty", ["0.3", "rate", "rate:", "rate:-1", "rate:nan", "speed:1", -0.1, float("nan"), [0.3]]
 )
 def test_penalties_that_make_no_sense_are_refused(penalty):
     with pytest.raises(InputError, match="penalty"):

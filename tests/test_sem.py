@@ -366,6 +366,8 @@ def test_an_impossible_filter_gives_up(options, says):
     ("options", "says"),
     [
         ({"p": 1}, "p must be at least 2; it is 1"),
+        ({"p": 2.5}, "p must be a whole number; it is 2.5"),
+        ({"changes": 1.5}, "changes must be a whole number; it is 1.5"),
         ({"neighbours": 5}, "neighbours.*4; it is 5"),
         ({"neighbours": -1}, "neighbours.*it is -1"),
         ({"change": 1.5}, "change.*1.5"),

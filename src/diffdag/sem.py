@@ -336,6 +336,9 @@ def _check_simulation(
     variances: Sequence[float],
     variances_drawn: str,
 ) -> None:
+    for name, value in {"p": p, "changes": changes}.items():
+        if value is not None and not isinstance(value, (int, np.integer)):
+            raise InputError(f"{name} must be a whole number; it is {value!r}")
     pairs = p * (p - 1) // 2
     if p < 2:
         raise InputError(f"p must be at least 2; it is {p}")

@@ -102,6 +102,6 @@ def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> flo
                 f"penalty {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'"
             )
         return rate * math.sqrt(math.log(p) / n)
-    if not (math.isfinite(penalty) and penalty >= 0):
-        raise InputError(f"penalty is a fraction of penalty_max, 0 or larger; it is {penalty}")
+    if not isinstance(penalty, (int, float, np.number)) or not 0 <= penalty < math.inf:
+        raise InputError(f"penalty is a fraction of penalty_max, 0 or larger; it is {penalty!r}")
     return float(penalty) * penalty_max
