@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check bench picture clean
+.PHONY: help demo test check bench picture size clean
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
@@ -36,10 +36,14 @@ test: check
 bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python population.py
 	cd benchmarks && ../$(BIN)/python finite_sample.py
+	cd benchmarks && ../$(BIN)/python weights.py
 	cd benchmarks && ../$(BIN)/python precision_difference.py
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/make_picture.py
+
+size: $(VENV)/.runtime
+	@du -sm --exclude=pip --exclude=setuptools --exclude=pkg_resources $(VENV)/lib/python3*/site-packages
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
