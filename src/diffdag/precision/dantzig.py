@@ -31,7 +31,7 @@ Entries = tuple[IntArray, IntArray]
 MAX_ROUNDS = 1_000
 SMALL = 16  # up to so many variables a problem starts with all its entries
 # The D-trace start need only be rough, and is better too large than too small.
-START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.93, 0.05, 8, 10
+START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
 CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
@@ -41,6 +41,7 @@ HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
+    "simplex_scale_strategy": 0,  # the covariances are standardised already
     "simplex_strategy": PRIMAL_SIMPLEX,  # the last basis stays feasible when variables are added
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
