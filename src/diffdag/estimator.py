@@ -143,7 +143,9 @@ class DifferenceDAG:
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         p, n = len(first.names), min(first.n, second.n)
         threshold = default_threshold(p, n) if self.threshold is None else self.threshold
-        penalty, raised = default_penalty(first, second) if self.penalty is None else (self.penalty, "")
+        penalty, raised = (
+            (self.penalty, "") if self.penalty is not None else self._default_penalty(first, second)
+        )
         answer = precision_difference(first, second, method=self.estimator, penalty=penalty)
         differences = SampleDifferences.from_moments(first, second, answer, self.n_jobs)
         graph = difference_graph(differences, threshold, self.noise == "equal")
@@ -157,7 +159,7 @@ class DifferenceDAG:
                 **self._settings(threshold),
                 "estimator": self.estimator,
                 "penalty": answer.penalty,
-                "penalty_given": self.penalty if self.penalty is not None else f"{penalty} (default)",
+                "penalty_given": penalty if self.penalty is not None else f"{penalty} (default)",
                 "violation": answer.violation,
                 "gap": answer.gap,
                 "prune_size": graph.prune_size,
@@ -191,6 +193,9 @@ class DifferenceDAG:
             **_places(graph, first.names),
         )
         return self
+
+    def _default_penalty(self, first: Moments, second: Moments) -> tuple[Penalty, str]:
+        return (0.0, "") if self.estimator == "plugin" else default_penalty(first, second)
 
     def _check_parameters(self) -> None:
         for name, allowed in {
