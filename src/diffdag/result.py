@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diffdag.atomic import write_atomic
+from diffdag.sem import LinearSEM
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
@@ -120,6 +122,8 @@ class Edge:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
 
 
+# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
+ABSENT_ERRORS = 2.576
 NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence")
 
 
@@ -330,6 +334,37 @@ class DifferenceResult:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         return [write_atomic(place / name, content) for name, content in contents.items()]
+
+
+def estimated_edge(
+    source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
+) -> Edge:
+    """A directed edge with weights in both conditions, their standard errors and that of their difference."""
+    (before, after), (error1, error2) = weights, errors
+    absent = abs(before) <= ABSENT_ERRORS * error1, abs(after) <= ABSENT_ERRORS * error2
+    change = classify_change(before, after, *absent)
+    return Edge(source, target, True, change, before, after, before - after, stderr)
+
+
+def model_edges(
+    directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM
+) -> tuple[Edge, ...]:
+    """Directed edges (effect, cause) with the weights of two models."""
+    edges = []
+    for i, j in sorted(directed):
+        before, after = float(first.weights[i, j]), float(second.weights[i, j])
+        change = classify_change(before, after, before == 0, after == 0) if before != after else None
+        edges.append(
+            Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
+        )
+    return tuple(edges)
+
+
+def labelled(matrix: NDArray[np.float64], names: tuple[str, ...]) -> pd.DataFrame:
+    """A square matrix with names on both sides."""
+    import pandas as pd  # noqa: PLC0415
+
+    return pd.DataFrame(matrix, index=list(names), columns=list(names))
 
 
 def _plain(value: object) -> object:

@@ -19,17 +19,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import compiled
-from diffdag.ordersearch.state import FloatArray, View
-from diffdag.ordersearch.subset import Work, best_subset, forward_backward, include_all
+from diffdag.ordersearch.compiled import ZERO, inner, whole
+from diffdag.ordersearch.state import (
+    BASIS,
+    CHOSEN,
+    CROSS,
+    FACTOR,
+    INNER,
+    KEPT,
+    ORDER,
+    OWN,
+    ROOT,
+    SPENT,
+    TRIANGLE,
+    VECTORS,
+    FloatArray,
+    Space,
+)
+from diffdag.ordersearch.subset import (
+    ALONG,
+    EFFECT,
+    FLOOR,
+    GAIN,
+    SHIFT,
+    SOLVED,
+    WIDTH,
+    best_subset,
+    forward_backward,
+)
 
 # Up to so many predecessors all change sets are looked at.
-EXHAUSTIVE = 12
+EXHAUSTIVE = whole(12)
 ROUNDS = 20
 # Only if two variances gain this share of their penalty at the solution for one are they looked at closely.
 SUSPECT = 0.25
 # Differences of costs up to this are not worth another round.
 NEGLIGIBLE = 1e-3
+# Rows of `Rules.penalties`: for a changed coefficient, and for a changed variance.
+CHANGE, VARIANCE = 0, 1
 
 
 class Rules(NamedTuple):
@@ -37,219 +64,207 @@ class Rules(NamedTuple):
 
     n1: float
     n2: float
-    change: FloatArray
-    variance: FloatArray
+    penalties: FloatArray
     equal: bool
     before: NDArray[np.bool_]  # before[a, b]: a has to precede b
 
 
-@compiled
-def quick_cost(view: View, work: Work, rules: Rules, t: int) -> tuple[float, int, bool]:
-    """Cost of the variable at position t, number of changes (in ``work.chosen``), whether variances differ."""
-    rss, m = _shared_fit(view, work, rules, t, False)
-    one = _cost_of_one(rss, rules) + rules.change[t] * m
+@inner
+def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
+    """Cost of the variable at position t, number of changes (in ``CHOSEN``), whether variances differ."""
+    penalty, extra = rules.penalties[CHANGE, t], rules.penalties[VARIANCE, t]
+    rss, m = _shared_fit(space, rules, t, ZERO)
+    one = _cost_of_one(rss, rules) + penalty * m
     if rules.equal:
         return one, m, False
-    rss1, rss2 = _shared_residuals(view, work, t, m)
-    two = _cost_of_two(rss1, rss2, rules) + rules.change[t] * m + rules.variance[t]
-    return (two, m, True) if two < one else (one, m, False)
+    rss1, rss2 = _shared_residuals(space, t, m)
+    two = _cost_of_two(rss1, rss2, rules) + penalty * m + extra
+    return min(one, two), m, two < one
 
 
-@compiled
-def full_cost(view: View, work: Work, rules: Rules, t: int) -> tuple[float, int, bool]:
-    """The same, not taking short cuts."""
-    rss, m = _shared_fit(view, work, rules, t, True)
-    one = _cost_of_one(rss, rules) + rules.change[t] * m
+@inner
+def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
+    """The same, without the short cuts."""
+    penalty, extra = rules.penalties[CHANGE, t], rules.penalties[VARIANCE, t]
+    rss, m = _shared_fit(space, rules, t, EXHAUSTIVE)
+    best, size, separate = _cost_of_one(rss, rules) + penalty * m, m, False
     if rules.equal:
-        return one, m, False
-    rss1, rss2 = _shared_residuals(view, work, t, m)
-    two = _cost_of_two(rss1, rss2, rules) + rules.change[t] * m
-    if two > one - SUSPECT * rules.variance[t]:
-        return one, m, False
-    best, m_best, separate = one, m, False
-    work.kept[:m] = work.chosen[:m]
+        return best, size, separate
+    rss1, rss2 = _shared_residuals(space, t, m)
+    if _cost_of_two(rss1, rss2, rules) + penalty * m > best - SUSPECT * extra:
+        return best, size, separate
+    chosen, kept = space.whole[CHOSEN], space.whole[KEPT]
+    for u in range(m):
+        kept[u] = chosen[u]
     for start in range(2):
         if start == 1:
-            rss1, rss2 = _free_residuals(view, work, t)
+            rss1, rss2 = _free_residuals(space, t)
         before = math.inf
         for _ in range(ROUNDS):
-            m = _weighted_fit(view, work, rules.n1 / rss1, rules.n2 / rss2, rules.change[t], t)
-            rss1, rss2 = _residuals(view, work, t, m)
-            cost = _cost_of_two(rss1, rss2, rules) + rules.change[t] * m + rules.variance[t]
+            m = _weighted_fit(space, rules.n1 / rss1, rules.n2 / rss2, penalty, t)
+            rss1, rss2 = _residuals(space, t, m)
+            cost = _cost_of_two(rss1, rss2, rules) + penalty * m + extra
             if cost < best:
-                best, m_best, separate = cost, m, True
-                work.kept[:m] = work.chosen[:m]
+                best, size, separate = cost, m, True
+                for u in range(m):
+                    kept[u] = chosen[u]
             if cost > before - NEGLIGIBLE:
                 break
             before = cost
-    work.chosen[:m_best] = work.kept[:m_best]
-    return best, m_best, separate
+    for u in range(size):
+        chosen[u] = kept[u]
+    return best, size, separate
 
 
-@compiled
+@inner
 def _cost_of_one(rss: float, rules: Rules) -> float:
     rows = rules.n1 + rules.n2
     return 0.5 * rows * math.log(rss / rows)
 
 
-@compiled
+@inner
 def _cost_of_two(rss1: float, rss2: float, rules: Rules) -> float:
     return 0.5 * rules.n1 * math.log(rss1 / rules.n1) + 0.5 * rules.n2 * math.log(rss2 / rules.n2)
 
 
-@compiled
-def _shared_fit(view: View, work: Work, rules: Rules, t: int, full: bool) -> tuple[float, int]:
+@inner
+def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[float, int]:
     """Residual sum of squares and number of changes with one variance; see `state` for the formulas."""
-    order, own, cross = view.order, view.own, view.cross
-    r = view.root[t, order[t]]
-    for k in range(len(order)):
-        work.g[k] = r * cross[t, k]
-        work.w[k] = own[k, k] - view.spent[t, k]
-    rows, penalty = rules.n1 + rules.n2, rules.change[t]
-    rss, m = forward_backward(work, own, 1.0, cross, order, t, r * r, rows, penalty)
-    if full and 2 <= t <= EXHAUSTIVE:
-        rss, m = best_subset(work, own, 1.0, cross, order, t, r * r, rows, penalty, rss, m)
-        include_all(work, own, 1.0, cross, order, t, m)
-    return rss, m
+    own, cross, spent, vectors = space.real[OWN], space.real[CROSS], space.real[SPENT], space.real[VECTORS]
+    r = space.real[ROOT, t, space.whole[ORDER, t]]
+    for k in range(own.shape[1]):
+        vectors[GAIN, k] = r * cross[t, k]
+        vectors[WIDTH, k] = own[k, k] - spent[t, k]
+    rows, penalty = rules.n1 + rules.n2, rules.penalties[CHANGE, t]
+    return _select(space, 1.0, CROSS, t, r * r, rows, penalty, exhaustive)
 
 
-@compiled
-def _shared_residuals(view: View, work: Work, t: int, m: int) -> tuple[float, float]:
+@inner
+def _select(
+    space: Space, scale: float, which: int, t: int, rss: float, rows: float, penalty: float, exhaustive: int
+) -> tuple[float, int]:
+    left, m = forward_backward(space, scale, which, t, rss, rows, penalty)
+    if 2 <= t <= exhaustive:
+        return best_subset(space, scale, which, t, rss, rows, penalty, left, m)
+    return left, m
+
+
+@inner
+def _shared_residuals(space: Space, t: int, m: int) -> tuple[float, float]:
     """Residual sums of squares in each condition after `_shared_fit`."""
-    _effects(work, m)
+    cross, vectors, chosen = space.real[CROSS], space.real[VECTORS], space.whole[CHOSEN]
+    _effects(space, m)
     for s in range(t):
-        work.shift[s] = 0.0
+        value = 0.0
         for u in range(m):
-            work.shift[s] -= work.effect[u] * view.cross[s, work.chosen[u]]
-    return _residuals(view, work, t, m)
+            value -= vectors[EFFECT, u] * cross[s, chosen[u]]
+        vectors[SHIFT, s] = value
+    return _residuals(space, t, m)
 
 
-@compiled
-def _effects(work: Work, m: int) -> None:
+@inner
+def _effects(space: Space, m: int) -> None:
     """Coefficients of the change set, by back substitution in the basis."""
+    basis, vectors, chosen = space.real[BASIS], space.real[VECTORS], space.whole[CHOSEN]
     for u in range(m - 1, -1, -1):
-        value = work.along[u]
+        value = vectors[ALONG, u]
         for v in range(u + 1, m):
-            value -= work.basis[u, work.chosen[v]] * work.effect[v]
-        work.effect[u] = value / work.basis[u, work.chosen[u]]
+            value -= basis[u, chosen[v]] * vectors[EFFECT, v]
+        vectors[EFFECT, u] = value / basis[u, chosen[u]]
 
 
-@compiled
-def _residuals(view: View, work: Work, t: int, m: int) -> tuple[float, float]:
-    """Squared lengths of ``r q_t - sum_s b_s q_s - sum_j c_j X_j`` in the first and of the same without c in the second.
+@inner
+def _residuals(space: Space, t: int, m: int) -> tuple[float, float]:
+    """Squared lengths of ``r q_t - sum b_s q_s - sum c_j X_j`` in the first condition, without c in the second.
 
-    b is ``work.shift`` and c ``work.effect``; ``K`` and ``I - K`` are the inner products of q in the conditions.
+    b is ``SHIFT`` and c ``EFFECT``; ``K`` and ``I - K`` are the inner products of q in the two conditions.
     """
-    order, cross, inner = view.order, view.cross, view.inner
-    r, b = view.root[t, order[t]], work.shift
+    own, cross, inner = space.real[OWN], space.real[CROSS], space.real[INNER]
+    b, c, chosen = space.real[VECTORS, SHIFT], space.real[VECTORS, EFFECT], space.whole[CHOSEN]
+    r = space.real[ROOT, t, space.whole[ORDER, t]]
     first, second = r * r * inner[t, t], r * r * (1.0 - inner[t, t])
-    if m > 0 or t > 0:
+    for s in range(t):
+        if b[s] != 0.0:
+            along = -2 * r * inner[t, s]
+            for u in range(t):
+                along += b[u] * inner[s, u]
+            first += b[s] * along
+            second += b[s] * (b[s] - along)
+    for u in range(m):
+        j = chosen[u]
+        along = -2 * r * cross[t, j]
         for s in range(t):
-            if b[s] != 0.0:
-                along = -2 * r * inner[s, t]
-                for u in range(t):
-                    along += b[u] * inner[s, u]
-                first += b[s] * along
-                second += b[s] * (b[s] - along)
-        for u in range(m):
-            j, c = work.chosen[u], work.effect[u]
-            along = -2 * r * cross[t, j]
-            for s in range(t):
-                along += 2 * b[s] * cross[s, j]
-            for v in range(m):
-                along += work.effect[v] * view.own[j, work.chosen[v]]
-            first += c * along
-    least = 1e-12 * r * r
-    return max(first, least), max(second, least)
+            along += 2 * b[s] * cross[s, j]
+        for v in range(m):
+            along += c[v] * own[j, chosen[v]]
+        first += c[u] * along
+    return max(first, FLOOR * r * r), max(second, FLOOR * r * r)
 
 
-@compiled
-def _free_residuals(view: View, work: Work, t: int) -> tuple[float, float]:
+@inner
+def _free_residuals(space: Space, t: int) -> tuple[float, float]:
     """Residual sums of squares when every coefficient differs: two separate regressions."""
-    inner = view.inner
-    r = view.root[t, view.order[t]]
-    least = 1e-12 * r * r
-    for s in range(t):
-        work.shift[s] = inner[s, t]
-    _factorise(view, work, 1.0, 0.0, t)
-    _solve_lower(work, t)
-    explained1 = 0.0
-    for s in range(t):
-        explained1 += work.solved[s] ** 2
-    _factorise(view, work, 0.0, 1.0, t)
-    _solve_lower(work, t)
-    explained2 = 0.0
-    for s in range(t):
-        explained2 += work.solved[s] ** 2
-    return (
-        max(r * r * (inner[t, t] - explained1), least),
-        max(r * r * (1.0 - inner[t, t] - explained2), least),
-    )
+    r, k = space.real[ROOT, t, space.whole[ORDER, t]], space.real[INNER, t, t]
+    first = max(k - _explained(space, 1.0, 0.0, t), FLOOR)
+    second = max(1.0 - k - _explained(space, 0.0, 1.0, t), FLOOR)
+    return r * r * first, r * r * second
 
 
-@compiled
-def _factorise(view: View, work: Work, first: float, second: float, t: int) -> None:
-    """Cholesky factor of ``first K + second (I - K)`` over the predecessors."""
-    inner, lower = view.inner, work.triangle
+@inner
+def _explained(space: Space, u1: float, u2: float, t: int) -> float:
+    """Factorise ``u1 K + u2 (I - K)`` over the predecessors (``TRIANGLE``), solve for ``(u1 - u2) K[:, t]``.
+
+    The solution is ``SOLVED``; returned is its squared length.
+    """
+    inner, lower, solved = space.real[INNER], space.real[TRIANGLE], space.real[VECTORS, SOLVED]
+    total = 0.0
     for s in range(t):
         for u in range(s + 1):
-            value = (first - second) * inner[s, u]
-            if s == u:
-                value += second
-                floor = 1e-13 * value
+            value = (u1 - u2) * inner[s, u] + (u2 if s == u else 0.0)
+            whole = value
             for v in range(u):
                 value -= lower[s, v] * lower[u, v]
-            lower[s, u] = math.sqrt(max(value, floor)) if s == u else value / lower[u, u]
-
-
-@compiled
-def _solve_lower(work: Work, t: int) -> None:
-    """``work.solved`` is the factor's inverse times ``work.shift``."""
-    for s in range(t):
-        value = work.shift[s]
+            lower[s, u] = math.sqrt(max(value, 1e-13 * whole)) if s == u else value / lower[u, u]
+        value = (u1 - u2) * inner[t, s]
         for u in range(s):
-            value -= work.triangle[s, u] * work.solved[u]
-        work.solved[s] = value / work.triangle[s, s]
+            value -= lower[s, u] * solved[u]
+        value /= lower[s, s]
+        solved[s] = value
+        total += value * value
+    return total
 
 
-@compiled
-def _weighted_fit(view: View, work: Work, u1: float, u2: float, penalty: float, t: int) -> int:
+@inner
+def _weighted_fit(space: Space, u1: float, u2: float, penalty: float, t: int) -> int:
     """Best change set when the conditions have weights u1, u2 (inverse variances); sets effects and shift."""
-    order, own, cross, inner = view.order, view.own, view.cross, view.inner
-    factor, lower, p = work.factor, work.triangle, len(order)
-    r = view.root[t, order[t]]
-    _factorise(view, work, u1, u2, t)
+    own, cross, factor, lower = space.real[OWN], space.real[CROSS], space.real[FACTOR], space.real[TRIANGLE]
+    vectors, chosen = space.real[VECTORS], space.whole[CHOSEN]
+    r, k_tt = space.real[ROOT, t, space.whole[ORDER, t]], space.real[INNER, t, t]
+    p = own.shape[1]
+    rss = r * r * (u1 * k_tt + u2 * (1.0 - k_tt) - _explained(space, u1, u2, t))
+    for k in range(p):
+        vectors[GAIN, k] = u1 * r * cross[t, k]
+        vectors[WIDTH, k] = u1 * own[k, k]
     for s in range(t):
-        work.shift[s] = (u1 - u2) * r * inner[s, t]
-    _solve_lower(work, t)
-    rss = r * r * (u1 * inner[t, t] + u2 * (1.0 - inner[t, t]))
-    for s in range(t):
-        rss -= work.solved[s] ** 2
-        row = factor[s]
         for k in range(p):
-            row[k] = u1 * cross[s, k]
+            factor[s, k] = u1 * cross[s, k]
         for u in range(s):
             f = lower[s, u]
             for k in range(p):
-                row[k] -= f * factor[u, k]
+                factor[s, k] -= f * factor[u, k]
+        h = r * vectors[SOLVED, s]
         for k in range(p):
-            row[k] /= lower[s, s]
-    for k in range(p):
-        work.g[k], work.w[k] = u1 * r * cross[t, k], u1 * own[k, k]
-    for s in range(t):
-        for k in range(p):
-            work.g[k] -= factor[s, k] * work.solved[s]
-            work.w[k] -= factor[s, k] ** 2
-    rest, m = forward_backward(work, own, u1, factor, order, t, rss, 0.0, penalty)
-    if 2 <= t <= EXHAUSTIVE:
-        rest, m = best_subset(work, own, u1, factor, order, t, rss, 0.0, penalty, rest, m)
-        include_all(work, own, u1, factor, order, t, m)
-    _effects(work, m)
+            x = factor[s, k] / lower[s, s]
+            factor[s, k] = x
+            vectors[GAIN, k] -= h * x
+            vectors[WIDTH, k] -= x * x
+    m = _select(space, u1, FACTOR, t, rss, 0.0, penalty, EXHAUSTIVE)[1]
+    _effects(space, m)
     for s in range(t - 1, -1, -1):
-        value = work.solved[s]
+        value = r * vectors[SOLVED, s]
         for u in range(m):
-            value -= work.effect[u] * factor[s, work.chosen[u]]
+            value -= vectors[EFFECT, u] * factor[s, chosen[u]]
         for v in range(s + 1, t):
-            value -= lower[v, s] * work.shift[v]
-        work.shift[s] = value / lower[s, s]
+            value -= lower[v, s] * vectors[SHIFT, v]
+        vectors[SHIFT, s] = value / lower[s, s]
     return m

@@ -9,11 +9,14 @@ condition, which we write with ``D1``, the projection on its rows:
 
 For the variable at position ``t`` regressed on all before it, with shared coefficients, the residual is
 ``e = R[t, t] q_t``; letting the coefficient of ``X_l`` differ adds the regressor ``D1 X_l``, whose part outside
-the predecessors has length ``W[l, l] = A1[l, l] - U[t, l]`` (squared) and inner product ``R[t, t] Y[t, l]`` with
+the predecessors has squared length ``W[l, l] = A1[l, l] - U[t, l]`` and inner product ``R[t, t] Y[t, l]`` with
 ``e``. So the first step of a search for changes reads one row; nothing is solved.
 
 Swapping the variables at positions ``t`` and ``t + 1`` rotates ``q_t`` and ``q_{t+1}``: O(p), and as stable as
-rotations are.
+rotations are. Rows of all matrices are positions; columns are variables, but positions for ``K``.
+
+Compiled code keeps its numbers in three arrays with named slots (`Space`): numba takes ten times longer to
+compile functions that hand around many arrays.
 """
 
 from __future__ import annotations
@@ -24,56 +27,62 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import compiled
+from diffdag.ordersearch.compiled import inner, whole
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-
-class View(NamedTuple):
-    """Rows of ``root``, ``cross``, ``inner`` and ``spent`` are positions; columns of all but ``inner`` variables."""
-
-    order: IntArray
-    own: FloatArray  # A1
-    root: FloatArray  # R
-    cross: FloatArray  # Y
-    inner: FloatArray  # K
-    spent: FloatArray  # U
+# Matrices: A1, R, Y, K, U; for `subset` an orthonormal basis and the inverse of its triangle; for `score` the
+# factors where conditions have different weights; and vectors.
+OWN, ROOT, CROSS, INNER, SPENT, BASIS, INVERSE, FACTOR, TRIANGLE, VECTORS = map(whole, range(10))
+# Lists of variables: the order, the change set, the best change set so far, the path of `best_subset`.
+ORDER, CHOSEN, KEPT, TRAIL = range(4)
 
 
-@compiled
-def new_view(first: FloatArray) -> View:
-    """Room for a view; `look` fills it."""
+class Space(NamedTuple):
+    """Room to compute in, allocated once a search."""
+
+    real: FloatArray
+    whole: IntArray
+    stack: FloatArray
+
+
+def new_space(first: FloatArray, exhaustive: int) -> Space:
+    """Room for the variables of a scatter matrix, and for best subsets of up to `exhaustive` of them."""
     p = len(first)
-    square = (p, p)
-    return View(
-        np.arange(p), first, np.zeros(square), np.zeros(square), np.zeros(square), np.zeros((p + 1, p))
+    deep = min(p, exhaustive) + 2
+    space = Space(
+        np.zeros((10, max(p + 1, 8), p)), np.zeros((4, p + 2), np.int64), np.zeros((deep, deep, deep))
     )
+    space.real[OWN, :p] = first
+    return space
 
 
-@compiled
-def look(view: View, pooled: FloatArray, order: IntArray) -> None:
-    """Fill a view from scratch along an order: O(p^3)."""
-    p = len(order)
-    view.order[:] = order
-    root, cross, inner = view.root, view.cross, view.inner
-    root[:] = 0.0
+@inner
+def look(space: Space, pooled: FloatArray) -> None:
+    """Work out the view from scratch along the order in `space`: O(p^3)."""
+    p = len(pooled)
+    order = space.whole[ORDER]
+    own, root, cross, inner = space.real[OWN], space.real[ROOT], space.real[CROSS], space.real[INNER]
     for s in range(p):
         a = order[s]
-        row = pooled[a].copy()
-        own = view.own[a].copy()
-        for u in range(s):
-            factor = root[u, a]
-            for k in range(p):
-                row[k] -= factor * root[u, k]
-                own[k] -= factor * cross[u, k]
-        # Validation refuses collinear columns; what rounding leaves of a nearly collinear one must stay positive.
-        length = math.sqrt(max(row[a], 1e-14 * pooled[a, a]))
-        for k in range(s, p):
-            root[s, order[k]] = row[order[k]] / length
-        root[s, a] = length
         for k in range(p):
-            cross[s, k] = own[k] / length
+            root[s, k] = pooled[a, k]
+            cross[s, k] = own[a, k]
+        for u in range(s):
+            f = root[u, a]
+            for k in range(p):
+                root[s, k] -= f * root[u, k]
+                cross[s, k] -= f * cross[u, k]
+        # Validation refuses collinear columns; what rounding leaves of a nearly collinear one stays positive.
+        length = math.sqrt(max(root[s, a], 1e-14 * pooled[a, a]))
+        for k in range(p):
+            root[s, k] /= length
+            cross[s, k] /= length
+        for u in range(s):
+            root[s, order[u]] = 0.0
+        root[s, a] = length
+    spent = space.real[SPENT]
     for s in range(p):
         for t in range(p):
             a = order[t]
@@ -81,39 +90,45 @@ def look(view: View, pooled: FloatArray, order: IntArray) -> None:
             for u in range(t):
                 value -= root[u, a] * inner[s, u]
             inner[s, t] = value / root[t, a]
-    for s in range(p):
         for k in range(p):
-            view.spent[s + 1, k] = view.spent[s, k] + cross[s, k] ** 2
+            spent[s + 1, k] = spent[s, k] + cross[s, k] * cross[s, k]
 
 
-@compiled
-def swap(view: View, t: int) -> None:
+@inner
+def swap(space: Space, t: int) -> None:
     """Exchange the variables at positions t and t + 1."""
-    order, root, cross, inner = view.order, view.root, view.cross, view.inner
-    p = len(order)
+    order = space.whole[ORDER]
+    root, cross, inner, spent = space.real[ROOT], space.real[CROSS], space.real[INNER], space.real[SPENT]
+    p = root.shape[1]
     a, b = order[t], order[t + 1]
     length = math.hypot(root[t, b], root[t + 1, b])
     c, s = root[t, b] / length, root[t + 1, b] / length
     for k in range(p):
         x, y = root[t, k], root[t + 1, k]
-        root[t, k], root[t + 1, k] = c * x + s * y, s * x - c * y
-        x, y = cross[t, k], cross[t + 1, k]
-        cross[t, k], cross[t + 1, k] = c * x + s * y, s * x - c * y
-        view.spent[t + 1, k] = view.spent[t, k] + cross[t, k] ** 2
-    root[t, b], root[t + 1, b] = length, 0.0
-    for k in range(p):
+        root[t, k] = c * x + s * y
+        root[t + 1, k] = s * x - c * y
         x, y = inner[t, k], inner[t + 1, k]
-        inner[t, k], inner[t + 1, k] = c * x + s * y, s * x - c * y
+        inner[t, k] = c * x + s * y
+        inner[t + 1, k] = s * x - c * y
+        x, y = cross[t, k], cross[t + 1, k]
+        z = c * x + s * y
+        cross[t, k] = z
+        cross[t + 1, k] = s * x - c * y
+        spent[t + 1, k] = spent[t, k] + z * z
+    root[t, b] = length
+    root[t + 1, b] = 0.0
     for k in range(p):
         x, y = inner[k, t], inner[k, t + 1]
-        inner[k, t], inner[k, t + 1] = c * x + s * y, s * x - c * y
-    order[t], order[t + 1] = b, a
+        inner[k, t] = c * x + s * y
+        inner[k, t + 1] = s * x - c * y
+    order[t] = b
+    order[t + 1] = a
 
 
-@compiled
-def move(view: View, start: int, end: int) -> None:
-    """Bring the variable at one position to another; those between move up by one."""
+@inner
+def move(space: Space, start: int, end: int) -> None:
+    """Bring the variable at one position to another; those between make room."""
     for t in range(start, end):
-        swap(view, t)
+        swap(space, t)
     for t in range(start - 1, end - 1, -1):
-        swap(view, t)
+        swap(space, t)

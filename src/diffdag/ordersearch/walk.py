@@ -5,149 +5,158 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import compiled
-from diffdag.ordersearch.score import EXHAUSTIVE, Rules, full_cost, quick_cost
-from diffdag.ordersearch.state import FloatArray, IntArray, View, look, move, new_view, swap
-from diffdag.ordersearch.subset import Work, new_work
+from diffdag.ordersearch.compiled import compiled, inner
+from diffdag.ordersearch.score import Rules, full_cost, quick_cost
+from diffdag.ordersearch.state import CHOSEN, ORDER, FloatArray, IntArray, Space, look, move, swap
 
 # Rotations lose next to nothing; after so many swaps the view is worked out afresh all the same.
 REFRESH = 20_000
 
 
 @compiled
-def node_cost(view: View, work: Work, rules: Rules, t: int, full: bool) -> float:
-    """Cost of the variable at position t."""
-    if full:
-        return full_cost(view, work, rules, t)[0]
-    return quick_cost(view, work, rules, t)[0]
-
-
-@compiled
-def anneal(
-    first: FloatArray,
+def walk(
+    space: Space,
     pooled: FloatArray,
     rules: Rules,
     order: IntArray,
     steps: int,
     hot: float,
     cold: float,
+    sweeps: int,
+    careful: bool,
     seed: int,
-    full: bool,
-) -> tuple[float, IntArray]:
-    """Simulated annealing over adjacent swaps, two costs a step; the best order met and its score.
+    cost: FloatArray,
+    changed: NDArray[np.bool_],
+    separate: NDArray[np.bool_],
+) -> float:
+    """Anneal for some steps, then insert for up to some sweeps, then say what the order says; return its score.
 
-    The temperature falls geometrically. Costs after a swap are kept until a neighbour moves: most steps read
-    them.
+    Insertion uses full costs if it is to be careful, and the answer always does.
+
+    The order is changed in place; cost and separate are given by variable, changed as [effect, cause]. One
+    function, not three, because numba compiles all that a function calls with it.
     """
     p = len(order)
-    np.random.seed(seed)
-    view, work = new_view(first), new_work(p, EXHAUSTIVE)
-    look(view, pooled, order)
-    cost = np.empty(p)
+    np.random.seed(seed)  # noqa: NPY002 - numba's own generator, one a thread
     for t in range(p):
-        cost[t] = node_cost(view, work, rules, t, full)
-    # What the costs at t and t + 1 would be after a swap.
+        space.whole[ORDER, t] = order[t]
+    look(space, pooled)
+    if steps > 0:
+        _anneal(space, pooled, rules, order, steps, hot, cold, cost)
+        for t in range(p):
+            space.whole[ORDER, t] = order[t]
+        look(space, pooled)
+    for _ in range(sweeps):
+        moved = _sweep(space, rules, careful, cost)
+        look(space, pooled)
+        if not moved:
+            break
+    score = 0.0
+    for t in range(p):
+        i = space.whole[ORDER, t]
+        order[t] = i
+        value, m, differs = full_cost(space, rules, t)
+        score += value
+        cost[i] = value
+        separate[i] = differs
+        for k in range(p):
+            changed[i, k] = False
+        for u in range(m):
+            changed[i, space.whole[CHOSEN, u]] = True
+    return score
+
+
+@inner
+def _anneal(
+    space: Space,
+    pooled: FloatArray,
+    rules: Rules,
+    order: IntArray,
+    steps: int,
+    hot: float,
+    cold: float,
+    cost: FloatArray,
+) -> None:
+    """Simulated annealing over adjacent swaps with quick costs; `order` becomes the best order met.
+
+    The temperature falls geometrically. What costs would be after a swap is kept until a neighbour moves.
+    """
+    p = len(order)
     upper, lower, known = np.empty(p), np.empty(p), np.zeros(p, np.bool_)
-    score = cost.sum()
-    best, best_order = score, order.copy()
-    swaps = 0
-    cooling = math.log(cold / hot)
+    for t in range(p):
+        cost[t] = quick_cost(space, rules, t)[0]
+    score, best, swaps = 0.0, 0.0, 0
+    cooling = math.log(cold / hot) / steps
     for step in range(steps):
-        t = np.random.randint(p - 1)
-        if rules.before[view.order[t], view.order[t + 1]]:
+        t = np.random.randint(p - 1)  # noqa: NPY002
+        if rules.before[space.whole[ORDER, t], space.whole[ORDER, t + 1]]:
             continue
-        here = not known[t]
-        if here:
-            swap(view, t)
-            upper[t] = node_cost(view, work, rules, t, full)
-            lower[t] = node_cost(view, work, rules, t + 1, full)
+        fresh = not known[t]
+        if fresh:
+            swap(space, t)
+            upper[t] = quick_cost(space, rules, t)[0]
+            lower[t] = quick_cost(space, rules, t + 1)[0]
             known[t] = True
         rise = upper[t] + lower[t] - cost[t] - cost[t + 1]
-        if rise <= 0 or np.random.random() < math.exp(-rise / (hot * math.exp(cooling * step / steps))):
-            if not here:
-                swap(view, t)
+        if rise <= 0 or np.random.random() < math.exp(-rise / (hot * math.exp(cooling * step))):  # noqa: NPY002
+            if not fresh:
+                swap(space, t)
             upper[t], cost[t] = cost[t], upper[t]
             lower[t], cost[t + 1] = cost[t + 1], lower[t]
+            known[t + 1] = False
             if t > 0:
                 known[t - 1] = False
-            known[t + 1] = False
             score += rise
             if score < best - 1e-9:
                 best = score
-                best_order[:] = view.order
+                for k in range(p):
+                    order[k] = space.whole[ORDER, k]
             swaps += 1
             if swaps % REFRESH == 0:
-                look(view, pooled, view.order.copy())
-        elif here:
-            swap(view, t)
-    return best, best_order
+                look(space, pooled)
+        elif fresh:
+            swap(space, t)
 
 
-@compiled
-def insert(
-    first: FloatArray, pooled: FloatArray, rules: Rules, order: IntArray, sweeps: int, seed: int, full: bool
-) -> tuple[float, IntArray]:
-    """Move one variable at a time to its best place until no move helps."""
-    p = len(order)
-    np.random.seed(seed)
-    view, work = new_view(first), new_work(p, EXHAUSTIVE)
-    look(view, pooled, order)
-    cost = np.empty(p)
+@inner
+def _cost(space: Space, rules: Rules, t: int, careful: bool) -> float:
+    return full_cost(space, rules, t)[0] if careful else quick_cost(space, rules, t)[0]
+
+
+@inner
+def _sweep(space: Space, rules: Rules, careful: bool, cost: FloatArray) -> bool:
+    """Move each variable, in random turns, to its best place; whether any moved."""
+    order = space.whole[ORDER]
+    p = len(cost)
     for t in range(p):
-        cost[t] = node_cost(view, work, rules, t, full)
-    for _ in range(sweeps):
-        moved = False
-        for v in np.random.permutation(p):
-            start = 0
-            while view.order[start] != v:
-                start += 1
-            least, target = -1e-7, start
+        cost[t] = _cost(space, rules, t, careful)
+    moved = False
+    for v in np.random.permutation(p):  # noqa: NPY002
+        start = 0
+        while order[start] != v:
+            start += 1
+        least, target = -1e-7, start
+        for side in range(2):
+            step = 1 - 2 * side
             rise, own, at = 0.0, cost[start], start
-            while at < p - 1 and not rules.before[v, view.order[at + 1]]:
-                swap(view, at)
-                other = node_cost(view, work, rules, at, full)
-                after = node_cost(view, work, rules, at + 1, full)
-                rise += other + after - own - cost[at + 1]
+            while 0 <= at + step < p:
+                other = order[at + step]
+                if rules.before[v, other] if step > 0 else rules.before[other, v]:
+                    break
+                swap(space, min(at, at + step))
+                passed = _cost(space, rules, at, careful)
+                after = _cost(space, rules, at + step, careful)
+                rise += passed + after - own - cost[at + step]
                 own = after
-                at += 1
+                at += step
                 if rise < least:
                     least, target = rise, at
-            move(view, at, start)
-            rise, own, at = 0.0, cost[start], start
-            while at > 0 and not rules.before[view.order[at - 1], v]:
-                swap(view, at - 1)
-                other = node_cost(view, work, rules, at, full)
-                after = node_cost(view, work, rules, at - 1, full)
-                rise += other + after - own - cost[at - 1]
-                own = after
-                at -= 1
-                if rise < least:
-                    least, target = rise, at
-            move(view, at, target)
-            if target != start:
-                moved = True
-                for t in range(min(start, target), max(start, target) + 1):
-                    cost[t] = node_cost(view, work, rules, t, full)
-        look(view, pooled, view.order.copy())
-        if not moved:
-            break
-    return cost.sum(), view.order.copy()
-
-
-@compiled
-def evaluate(
-    first: FloatArray, pooled: FloatArray, rules: Rules, order: IntArray, full: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Costs by variable; changed coefficients as a matrix [effect, cause]; whose variances differ."""
-    p = len(order)
-    view, work = new_view(first), new_work(p, EXHAUSTIVE)
-    look(view, pooled, order)
-    cost, changed, variance = np.empty(p), np.zeros((p, p)), np.zeros(p)
-    for t in range(p):
-        i = order[t]
-        cost[i], m, separate = full_cost(view, work, rules, t) if full else quick_cost(view, work, rules, t)
-        variance[i] = 1.0 if separate else 0.0
-        for u in range(m):
-            changed[i, work.chosen[u]] = 1.0
-    return cost, changed, variance
+            move(space, at, start)
+        move(space, start, target)
+        if target != start:
+            moved = True
+            for t in range(min(start, target), max(start, target) + 1):
+                cost[t] = _cost(space, rules, t, careful)
+    return moved

@@ -1,0 +1,222 @@
+"""From moments through screening and search to the answer: edges, their weights, and what a user should know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diffdag.moments import Moments
+from diffdag.ordersearch.screen import screen
+from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
+from diffdag.ordersearch.state import FloatArray
+from diffdag.result import DifferenceResult, Edge, estimated_edge, labelled, model_edges
+from diffdag.sem import LinearSEM
+from diffdag.validation import join_names, plural
+from diffdag.weights import JointRegression, regress_jointly
+
+# An edge is directed if every order found in which its effect precedes its cause scores worse by more than this.
+TIE = 2.0
+# Exact models are taken for samples of so many rows, as far as rounding allows.
+EXACT_ROWS = 1e10
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True)
+class OrderSettings:
+    """What the user asked for."""
+
+    equal_noise: bool
+    before: BoolArray
+    rng: np.random.Generator
+    jobs: int
+    progress: Callable[[str], None] | None = None
+
+    def among(self, members: Sequence[int]) -> BoolArray:
+        """What is known about the order of some of the variables."""
+        block: BoolArray = np.ascontiguousarray(self.before[np.ix_(members, members)])
+        return block
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The optimum in terms of columns."""
+
+    names: tuple[str, ...]
+    members: tuple[int, ...]
+    optimum: Optimum
+
+    @property
+    def order(self) -> list[int]:
+        """Columns, causes first."""
+        return [self.members[k] for k in self.optimum.best.order]
+
+    def causes(self) -> dict[int, tuple[int, ...]]:
+        """Changed causes of each variable that has any."""
+        changed = self.optimum.best.changed
+        return {
+            self.members[i]: tuple(self.members[j] for j in np.flatnonzero(changed[i]))
+            for i in np.flatnonzero(changed.any(axis=1))
+        }
+
+    def separate(self) -> set[int]:
+        """Variables whose noise variances differ."""
+        return {self.members[k] for k in np.flatnonzero(self.optimum.best.separate)}
+
+    def tied(self) -> set[tuple[int, int]]:
+        """Edges (effect, cause) whose direction is not settled."""
+        margins = self.optimum.margins.items()
+        return {(self.members[i], self.members[j]) for (i, j), margin in margins if margin <= TIE}
+
+
+def fit_samples(first: Moments, second: Moments, settings: OrderSettings) -> DifferenceResult:
+    """Screen if the variables are many, search over orders, and estimate the weights along the best one."""
+    screened = screen(first, second)
+    members = screened.members
+    block = np.ix_(members, members)
+    problem = Problem.from_scatter(
+        first.scatter[block],
+        second.scatter[block],
+        first.n,
+        second.n,
+        settings.equal_noise,
+        settings.among(members),
+        len(first.names),
+    )
+    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    answer = Answer(first.names, members, optimum)
+    fits = _regressions(answer, first, second)
+    edges = tuple(_estimated_edges(answer, fits))
+    return DifferenceResult(
+        edge_list=edges,
+        delta_precision=labelled(_precision_difference(answer, fits), first.names),
+        samples=(first.n, second.n),
+        settings={**_settings(answer, problem, settings), **screened.settings},
+        notes=(*screened.notes, *_notes(answer)),
+        **_places(answer),
+    )
+
+
+def fit_models(first: LinearSEM, second: LinearSEM, settings: OrderSettings) -> DifferenceResult:
+    """The same for exact models: what is found with as many rows as rounding errors allow to tell apart."""
+    sigma1, sigma2 = first.covariance(), second.covariance()
+    p = len(first.names)
+    rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
+    problem = Problem.from_scatter(
+        sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, settings.before, p
+    )
+    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    answer = Answer(first.names, tuple(range(p)), optimum)
+    tied = answer.tied()
+    directed = {(i, j) for i, causes in answer.causes().items() for j in causes} - tied
+    return DifferenceResult(
+        edge_list=(*model_edges(directed, first, second), *_undirected(answer)),
+        delta_precision=labelled(first.precision() - second.precision(), first.names),
+        samples=None,
+        settings={**_settings(answer, problem, settings), "rows": rows},
+        notes=tuple(_notes(answer)),
+        **_places(answer),
+    )
+
+
+def _condition(sigma: FloatArray) -> float:
+    scale = np.sqrt(np.diag(sigma))
+    return float(np.linalg.cond(sigma / np.outer(scale, scale)))
+
+
+def _regressions(answer: Answer, first: Moments, second: Moments) -> dict[int, tuple[list[int], JointRegression]]:
+    """For each variable of which something changed: its predecessors, and the regression on them."""
+    causes, separate, order = answer.causes(), answer.separate(), answer.order
+    fits = {}
+    for i in sorted(separate.union(causes)):
+        earlier = order[: order.index(i)]
+        fit = regress_jointly(first, second, i, earlier, causes.get(i, ()), i in separate)
+        fits[i] = (earlier, fit)
+    return fits
+
+
+def _estimated_edges(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> Iterator[Edge]:
+    names, tied = answer.names, answer.tied()
+    for i, causes in answer.causes().items():
+        earlier, fit = fits[i]
+        for u, j in enumerate(causes):
+            if (i, j) not in tied:
+                k = earlier.index(j)
+                weights = float(fit.first[k]), float(fit.second[k])
+                errors = float(fit.error_first[u]), float(fit.error_second[u])
+                yield estimated_edge(names[j], names[i], weights, errors, float(fit.error_delta[u]))
+    yield from _undirected(answer)
+
+
+def _undirected(answer: Answer) -> list[Edge]:
+    pairs = sorted({(min(edge), max(edge)) for edge in answer.tied()})
+    return [Edge(answer.names[a], answer.names[b], directed=False) for a, b in pairs]
+
+
+def _precision_difference(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> FloatArray:
+    """Of the fitted models: only rows of the structural equations that changed differ (METHOD 1, precision)."""
+    p = len(answer.names)
+    delta: FloatArray = np.zeros((p, p))
+    for i, (earlier, fit) in fits.items():
+        for sign, weights, variance in (
+            (1, fit.first, fit.variance_first),
+            (-1, fit.second, fit.variance_second),
+        ):
+            row = np.zeros(p)
+            row[i] = 1.0
+            row[earlier] = -weights
+            delta += sign * np.outer(row, row) / variance
+    return delta
+
+
+def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict[str, object]:
+    optimum = answer.optimum
+    return {
+        "noise": "equal" if settings.equal_noise else "auto",
+        "penalty": float(problem.rules.penalties[0, 0]),
+        "score": optimum.best.score,
+        "starts": optimum.starts,
+        "starts_at_optimum": optimum.reached,
+        "all_orders_compared": optimum.starts == 0,
+        "tie": TIE,
+        "search_order": [answer.names[k] for k in answer.order],
+        "noise_changed": [answer.names[k] for k in sorted(answer.separate())],
+        "margins": {
+            f"{answer.names[answer.members[j]]} -> {answer.names[answer.members[i]]}": round(margin, 3)
+            for (i, j), margin in optimum.margins.items()
+            if math.isfinite(margin)
+        },
+    }
+
+
+def _places(answer: Answer) -> dict[str, Any]:
+    """Where each variable stands, by name."""
+    names, tied = answer.names, answer.tied()
+    active = answer.separate()
+    for i, causes in answer.causes().items():
+        active |= {i, *causes}
+    loose = {node for edge in tied for node in edge}
+    return {
+        "method": "order",
+        "variables": names,
+        "invariant": tuple(name for k, name in enumerate(names) if k not in active),
+        "unresolved": tuple(names[k] for k in sorted(loose)),
+        "order": tuple((names[k],) for k in answer.order if k in active - loose),
+    }
+
+
+def _notes(answer: Answer) -> Iterator[str]:
+    """What a user should know about how far this answer goes."""
+    optimum, names = answer.optimum, answer.names
+    if optimum.starts and optimum.reached < 2:
+        yield (
+            f"only 1 of {plural(optimum.starts, 'start')} of the search reached the best score: a better order may "
+            "exist; drop variables, or give what you know (tiers, directions)"
+        )
+    if answer.separate():
+        yield f"noise variances differ: {join_names(names[k] for k in sorted(answer.separate()))}"
+    for i, j in sorted(answer.tied()):
+        yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"
