@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from diffdag.moments import Moments
+from diffdag.ordersearch.score import CHANGE
 from diffdag.ordersearch.screen import screen
 from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
 from diffdag.ordersearch.state import FloatArray
@@ -176,7 +177,7 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
     optimum = answer.optimum
     return {
         "noise": "equal" if settings.equal_noise else "auto",
-        "penalty": float(problem.rules.penalties[0, 0]),
+        "penalty": float(problem.rules.table[CHANGE, 0]),
         "score": optimum.best.score,
         "starts": optimum.starts,
         "starts_at_optimum": optimum.reached,

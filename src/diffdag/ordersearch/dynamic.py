@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from diffdag.ordersearch.compiled import ZERO, compiled
 from diffdag.ordersearch.score import Rules, full_cost
-from diffdag.ordersearch.state import ORDER, FloatArray, IntArray, Space, look, move
+from diffdag.ordersearch.state import CHOSEN, ORDER, FloatArray, IntArray, Space, look, move
 
 REFRESH = 1024
 
 
 @compiled
-def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray) -> None:
-    """Fill in the cost of every variable given every set of predecessors, [set, variable].
+def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray, changes: IntArray) -> None:
+    """Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable].
 
-    Sets are visited in the order of a Gray code: each differs from the last by one variable.
+    Bit p of a change set says that the variances differ. Sets are visited in the order of a Gray code: each differs from the last by one variable.
     """
     p = len(pooled)
     order = space.whole[ORDER]
@@ -28,13 +28,20 @@ def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray) 
         order[t] = t
     look(space, pooled)
     members, t = ZERO, ZERO
-    for count in range(1, 1 << p):
+    for count in range(1, (1 << p) + 1):
         for position in range(t, p):
             move(space, position, t)
-            costs[members, order[t]] = full_cost(space, rules, t)[0]
+            cost, m, separate = full_cost(space, rules, t)
+            costs[members, order[t]] = cost
+            changed = int(separate) << p
+            for u in range(m):
+                changed |= 1 << space.whole[CHOSEN, u]
+            changes[members, order[t]] = changed
         changing = 0
         while not count >> changing & 1:
             changing += 1
+        if changing == p:  # all sets have been visited
+            break
         at = 0
         while order[at] != changing:
             at += 1

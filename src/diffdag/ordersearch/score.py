@@ -6,7 +6,9 @@ a change set C, and a shared noise variance unless it pays to let it differ:
     cost = min over C of [ -loglik + penalty |C| (+ a penalty if the variances differ) ]
 
 Up to a constant ``-loglik`` is ``N/2 log(rss / N)`` with one variance, ``n1/2 log(rss1 / n1) + n2/2 log(rss2 / n2)``
-with two. `quick_cost` chooses C as if the variances were equal and then asks whether two fit better: O(k) where
+with two. What changes gain over no change at all counts by the share of the N rows that the coefficients leave
+free, so that few rows do not favour orders that put changed variables last; the rest of the score is the pooled
+likelihood, which is the same for all orders. `quick_cost` chooses C as if the variances were equal and then asks whether two fit better: O(k) where
 nothing changed. `full_cost` also looks at all sets C where the predecessors are few and, with two variances,
 weights the conditions by them: each round minimises a bound that touches the cost at the last solution.
 """
@@ -55,16 +57,16 @@ ROUNDS = 20
 SUSPECT = 0.25
 # Differences of costs up to this are not worth another round.
 NEGLIGIBLE = 1e-3
-# Rows of `Rules.penalties`: for a changed coefficient, and for a changed variance.
-CHANGE, VARIANCE = 0, 1
+# Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, and free rows.
+CHANGE, VARIANCE, FREE = 0, 1, 2
 
 
 class Rules(NamedTuple):
-    """What the score is made of: rows, penalties by number of predecessors, and what is known beforehand."""
+    """What the score is made of: rows, a table by number of predecessors, and what is known beforehand."""
 
     n1: float
     n2: float
-    penalties: FloatArray
+    table: FloatArray
     equal: bool
     before: NDArray[np.bool_]  # before[a, b]: a has to precede b
 
@@ -72,26 +74,28 @@ class Rules(NamedTuple):
 @inner
 def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
     """Cost of the variable at position t, number of changes (in ``CHOSEN``), whether variances differ."""
-    penalty, extra = rules.penalties[CHANGE, t], rules.penalties[VARIANCE, t]
+    penalty = rules.table[CHANGE, t]
     rss, m = _shared_fit(space, rules, t, ZERO)
-    one = _cost_of_one(rss, rules) + penalty * m
+    base, share = _base(space, rules, t)
+    one = base + 0.5 * rules.table[FREE, t] * _log_fall(space, rss, t) + penalty * m
     if rules.equal:
         return one, m, False
     rss1, rss2 = _shared_residuals(space, t, m)
-    two = _cost_of_two(rss1, rss2, rules) + penalty * m + extra
+    two = base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m + rules.table[VARIANCE, t]
     return min(one, two), m, two < one
 
 
 @inner
 def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
     """The same, without the short cuts."""
-    penalty, extra = rules.penalties[CHANGE, t], rules.penalties[VARIANCE, t]
+    penalty, extra = rules.table[CHANGE, t], rules.table[VARIANCE, t]
     rss, m = _shared_fit(space, rules, t, EXHAUSTIVE)
-    best, size, separate = _cost_of_one(rss, rules) + penalty * m, m, False
+    base, share = _base(space, rules, t)
+    best, size, separate = base + 0.5 * rules.table[FREE, t] * _log_fall(space, rss, t) + penalty * m, m, False
     if rules.equal:
         return best, size, separate
     rss1, rss2 = _shared_residuals(space, t, m)
-    if _cost_of_two(rss1, rss2, rules) + penalty * m > best - SUSPECT * extra:
+    if base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m > best - SUSPECT * extra:
         return best, size, separate
     chosen, kept = space.whole[CHOSEN], space.whole[KEPT]
     for u in range(m):
@@ -101,9 +105,9 @@ def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
             rss1, rss2 = _free_residuals(space, t)
         before = math.inf
         for _ in range(ROUNDS):
-            m = _weighted_fit(space, rules.n1 / rss1, rules.n2 / rss2, penalty, t)
+            m = _weighted_fit(space, rules.n1 / rss1, rules.n2 / rss2, penalty / share, t)
             rss1, rss2 = _residuals(space, t, m)
-            cost = _cost_of_two(rss1, rss2, rules) + penalty * m + extra
+            cost = base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m + extra
             if cost < best:
                 best, size, separate = cost, m, True
                 for u in range(m):
@@ -117,9 +121,17 @@ def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
 
 
 @inner
-def _cost_of_one(rss: float, rules: Rules) -> float:
-    rows = rules.n1 + rules.n2
-    return 0.5 * rows * math.log(rss / rows)
+def _base(space: Space, rules: Rules, t: int) -> tuple[float, float]:
+    """Cost if nothing changes, and the share of the rows that is free."""
+    r, rows = space.real[ROOT, t, space.whole[ORDER, t]], rules.n1 + rules.n2
+    return 0.5 * rows * math.log(r * r / rows), rules.table[FREE, t] / rows
+
+
+@inner
+def _log_fall(space: Space, rss: float, t: int) -> float:
+    """How far rss is below its value without changes."""
+    r = space.real[ROOT, t, space.whole[ORDER, t]]
+    return math.log(rss / (r * r))
 
 
 @inner
@@ -135,8 +147,8 @@ def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[fl
     for k in range(own.shape[1]):
         vectors[GAIN, k] = r * cross[t, k]
         vectors[WIDTH, k] = own[k, k] - spent[t, k]
-    rows, penalty = rules.n1 + rules.n2, rules.penalties[CHANGE, t]
-    return _select(space, 1.0, CROSS, t, r * r, rows, penalty, exhaustive)
+    free, penalty = rules.table[FREE, t], rules.table[CHANGE, t]
+    return _select(space, 1.0, CROSS, t, r * r, free, penalty, exhaustive)
 
 
 @inner

@@ -90,7 +90,7 @@ def walk_from(
     p = problem.p
     place = np.array(order, dtype=np.int64)
     cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    unit = float(problem.rules.penalties[CHANGE, 0])
+    unit = float(problem.rules.table[CHANGE, 0])
     space = new_space(problem.first, EXHAUSTIVE)
     score = walk(
         space,
@@ -127,16 +127,23 @@ def _edges(found: Found) -> list[tuple[int, int]]:
 
 def _compare_all(problem: Problem) -> Optimum:
     p, before = problem.p, problem.rules.before
-    costs = np.empty((1 << p, p))
-    tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs)
-    order, scores, last = np.empty(p, np.int64), np.empty(1 << p), np.empty(1 << p, np.int64)
-    score = best_order(costs, before, scores, last, order)
-    best = walk_from(problem, order)
+    sets = 1 << p
+    costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
+    tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs, changes)
+    order, scores, last = np.empty(p, np.int64), np.empty(sets), np.empty(sets, np.int64)
+    score = float(best_order(costs, before, scores, last, order))
+    changed, separate, members = np.zeros((p, p), bool), np.zeros(p, bool), 0
+    for i in order.tolist():
+        bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
+        changed[i], separate[i] = bits[:p], bits[p]
+        members |= 1 << i
+    best = Found(tuple(order.tolist()), score, changed, separate)
     margins = {}
     for i, j in _edges(best):
         reverse = before.copy()
         reverse[i, j] = True
-        margins[i, j] = np.inf if before[j, i] else best_order(costs, reverse, scores, last, order) - score
+        turned = np.inf if before[j, i] else float(best_order(costs, reverse, scores, last, order))
+        margins[i, j] = turned - score
     return Optimum(best, 0, 0, margins)
 
 
