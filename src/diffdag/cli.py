@@ -134,15 +134,17 @@ def _options(
     pass
 
 
-Method = Annotated[str | None, typer.Option(help="paper: Algorithm 1 of the paper.")]
+Method = Annotated[
+    str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
+]
 Estimator = Annotated[
     str | None,
-    typer.Option(help="Precision difference: dantzig (the paper's LP), dtrace or plugin."),
+    typer.Option(help="With --method paper: dantzig (the paper's LP), dtrace or plugin."),
 ]
 Penalty = Annotated[
     str | None,
     typer.Option(
-        help="Fraction of the penalty that gives no change, such as 0.3; or rate:C for C sqrt(log p / n)."
+        help="With --method paper: fraction of the penalty that gives no change, or rate:C for C sqrt(log p / n)."
     ),
 ]
 OutFolder = Annotated[
@@ -168,12 +170,30 @@ def fit(
     penalty: Penalty = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="The paper's epsilon: smaller entries count as zero."),
+        typer.Option(help="With --method paper: its epsilon; smaller entries count as zero."),
     ] = None,
     noise: Annotated[
         str | None,
         typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
     ] = None,
+    order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
+    tiers: Annotated[
+        Path | None, typer.Option(help="File with one tier a line, causes first: names separated by commas.")
+    ] = None,
+    required: Annotated[
+        list[str] | None, typer.Option(help="Direction an effect must have: 'a->b'. May be repeated.")
+    ] = None,
+    forbidden: Annotated[
+        list[str] | None, typer.Option(help="Direction it cannot have: 'a->b'. May be repeated.")
+    ] = None,
+    covariance: Annotated[
+        str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
+    ] = None,
+    effective_samples: Annotated[
+        str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads of the search; one a core if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
     missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
@@ -191,6 +211,14 @@ def fit(
         "penalty": _number_or_text(penalty),
         "threshold": threshold,
         "noise": noise,
+        "order": _names(order),
+        "tiers": None if tiers is None else _tiers(tiers),
+        "required": required or None,
+        "forbidden": forbidden or None,
+        "covariance": covariance,
+        "effective_samples": _rows(effective_samples),
+        "n_jobs": jobs,
+        "rng": seed,
     }
     model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
     choice: dict[str, Any] = {"columns": _names(columns), "drop": _names(drop), "missing": missing}
@@ -366,6 +394,24 @@ def _numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         _refuse(f"{option} '{text}' is not a list of numbers such as 0.5,1")
+
+
+def _tiers(path: Path) -> list[list[str]]:
+    from diffdag.knowledge import read_tiers  # noqa: PLC0415
+
+    return read_tiers(path)
+
+
+def _rows(text: str | None) -> float | tuple[float, ...] | str | None:
+    """N, N1,N2 or a word; the estimator judges the rest."""
+    if text is None or "," not in text:
+        value = _number_or_text(text)
+        return (
+            value
+            if not isinstance(value, str) or value == "auto"
+            else _numbers("--effective-samples", value)[0]
+        )
+    return tuple(_numbers("--effective-samples", text))
 
 
 def _number_or_text(text: str | None) -> float | str | None:

@@ -16,6 +16,7 @@ from diffdag.knowledge import Direction, Tiers, precedence
 from diffdag.moments import Moments
 from diffdag.paper import answer as paper
 from diffdag.precision import ESTIMATORS, Penalty
+from diffdag.robust import COVARIANCES, Covariance, table_moments
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
 
@@ -30,23 +31,39 @@ class DifferenceDAG:
 
     Parameters
     ----------
-    method : {"paper"}
+    method : {"order", "paper"}
+        ``"order"`` searches over causal orders for the one along which least has to change (docs/order.md).
         ``"paper"`` is Algorithm 1 of Ghoshal, Bello and Honorio.
     estimator : {"dantzig", "dtrace", "plugin"}
-        How precision differences are estimated; see `diffdag.precision_difference`.
+        ``"paper"`` only: how precision differences are estimated; see `diffdag.precision_difference`.
     penalty : float or str, optional
-        Fraction of the penalty that gives no change, or ``"rate:c"`` for ``c sqrt(log p / n)``. It is
-        worked out once for all variables, and is then the same for every subset that the algorithm looks
-        at.
+        ``"paper"`` only: fraction of the penalty that gives no change, or ``"rate:c"`` for
+        ``c sqrt(log p / n)``. It is worked out once for all variables, and is then the same for every subset
+        that the algorithm looks at.
     threshold : float, optional
-        The paper's epsilon, in units of partial correlations: entries up to this size count as zero.
+        ``"paper"`` only: its epsilon, in units of partial correlations: entries up to this size count as zero.
     noise : {"auto", "equal"}
-        ``"equal"`` if it is known that no noise variance differs between the conditions: then every edge
-        gets a direction.
+        ``"equal"`` if it is known that no noise variance differs between the conditions: more edges get a
+        direction.
+    order : sequence of str, optional
+        ``"order"`` only: all variables, causes first, if the causal order is known.
+    tiers : sequence of sequences of str, or mapping, optional
+        ``"order"`` only: groups of variables, causes first ("genes before proteins before symptoms"), or the
+        number of each variable's group. See `diffdag.knowledge.precedence`.
+    required, forbidden : sequence of pairs or "cause->effect", optional
+        ``"order"`` only: directions that an effect between two variables must, or cannot, have.
+    covariance : {"sample", "winsorised", "spearman", "kendall"}
+        How `fit` sums up the tables. ``"winsorised"`` clips outliers; the rank-based ones suit variables that
+        went through an unknown increasing transformation, the same in both tables. See
+        `diffdag.robust.table_moments`.
+    effective_samples : float, pair of float or "auto", optional
+        The number of independent rows that each table is worth, where rows are a time series; ``"auto"``
+        estimates it from autocorrelations.
     rng : numpy.random.Generator or int, optional
-        Source of randomness for methods that use any; ``"paper"`` uses none.
+        Source of randomness of the search; None gives the same answer every time.
     n_jobs : int, optional
-        Number of processes for the subproblems of samples; None means one.
+        ``"order"``: threads of the search, None for one a core; the answer does not depend on it. ``"paper"``:
+        processes for the subproblems, None for one.
 
     Attributes
     ----------
@@ -75,6 +92,8 @@ class DifferenceDAG:
         tiers: Tiers | None = None,
         required: Sequence[Direction] | None = None,
         forbidden: Sequence[Direction] | None = None,
+        covariance: Covariance = "sample",
+        effective_samples: float | tuple[float, float] | Literal["auto"] | None = None,
         rng: np.random.Generator | int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -87,6 +106,8 @@ class DifferenceDAG:
         self.tiers = tiers
         self.required = required
         self.forbidden = forbidden
+        self.covariance = covariance
+        self.effective_samples = effective_samples
         self.rng = rng
         self.n_jobs = n_jobs
 
@@ -131,11 +152,24 @@ class DifferenceDAG:
             What to do about rows with missing values.
         """
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-        first_moments = Moments.from_array(tables.first, tables.names)
-        return self._fit_moments(first_moments, Moments.from_array(tables.second, tables.names), tables.notes)
+        self._check_parameters()
+        first_moments, second_moments = table_moments(
+            tables.first,
+            tables.second,
+            tables.names,
+            covariance=self.covariance,
+            effective_samples=self.effective_samples,
+        )
+        rows = (len(tables.first), len(tables.second))
+        fewer = (first_moments.n, second_moments.n) != rows
+        notes = (*tables.notes, *([_fewer_rows(rows, (first_moments.n, second_moments.n))] if fewer else []))
+        return self._fit_moments(first_moments, second_moments, notes)
 
     def fit_moments(self, first: Moments, second: Moments) -> Self:
-        """Fit the moments of two tables; the data are not needed."""
+        """Fit the moments of two tables; the data are not needed.
+
+        Options that act on rows, `covariance` and `effective_samples`, are not used.
+        """
         check_same_columns(first.names, second.names, ("first", "second"))
         return self._fit_moments(first, second.select(first.names), ())
 
@@ -188,12 +222,29 @@ class DifferenceDAG:
             "method": METHODS,
             "estimator": tuple(ESTIMATORS),
             "noise": ("auto", "equal"),
+            "covariance": COVARIANCES,
         }.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}; it is {getattr(self, name)!r}")
+        self._check_method_options()
         threshold, jobs = self.threshold, self.n_jobs
         number = threshold is None or isinstance(threshold, (int, float, np.number))
         if not number or (threshold is not None and not 0 <= threshold < math.inf):
             raise InputError(f"threshold must be a number, 0 or larger; it is {threshold!r}")
         if jobs is not None and (not isinstance(jobs, int) or jobs == 0):
             raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {jobs!r}")
+
+    def _check_method_options(self) -> None:
+        """Refuse options that the chosen method would not look at."""
+        other = {"order": ("penalty", "threshold"), "paper": ("order", "tiers", "required", "forbidden")}
+        for name in other[self.method]:
+            if getattr(self, name) is not None:
+                known = "paper" if self.method == "order" else "order"
+                raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{known}'")
+
+
+def _fewer_rows(rows: tuple[int, int], worth: tuple[int, int]) -> str:
+    return (
+        f"the {rows[0]} and {rows[1]} rows are worth {worth[0]} and {worth[1]} independent ones with a sample "
+        "covariance (covariance=, effective_samples=)"
+    )

@@ -346,9 +346,7 @@ def estimated_edge(
     return Edge(source, target, True, change, before, after, before - after, stderr)
 
 
-def model_edges(
-    directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM
-) -> tuple[Edge, ...]:
+def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM) -> tuple[Edge, ...]:
     """Directed edges (effect, cause) with the weights of two models."""
     edges = []
     for i, j in sorted(directed):

@@ -57,7 +57,7 @@ def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regre
 class JointRegression:
     """One variable on its predecessors in both conditions, with coefficients shared except on a change set.
 
-    Entries of ``first`` and ``second`` are coefficients of all predecessors; the others speak of the change set.
+    Entries of ``first`` and ``second`` are coefficients of all predecessors; errors are of the change set.
     """
 
     first: FloatArray
@@ -128,7 +128,8 @@ def regress_jointly(
     return JointRegression(
         b1 * unit,
         b2 * unit,
-        *(float(v) * scale[target] ** 2 for v in variances),
+        float(variances[0] * scale[target] ** 2),
+        float(variances[1] * scale[target] ** 2),
         np.sqrt(np.maximum(spread[extra] + spread[k:] + 2 * both, 0)) * unit[extra],
         np.sqrt(spread[extra]) * unit[extra],
         np.sqrt(spread[k:]) * unit[extra],

@@ -20,7 +20,7 @@ from diffdag.validation import join_names, plural
 from diffdag.weights import JointRegression, regress_jointly
 
 # An edge is directed if every order found in which its effect precedes its cause scores worse by more than this.
-TIE = 2.0
+TIE = 1.0
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
@@ -128,7 +128,9 @@ def _condition(sigma: FloatArray) -> float:
     return float(np.linalg.cond(sigma / np.outer(scale, scale)))
 
 
-def _regressions(answer: Answer, first: Moments, second: Moments) -> dict[int, tuple[list[int], JointRegression]]:
+def _regressions(
+    answer: Answer, first: Moments, second: Moments
+) -> dict[int, tuple[list[int], JointRegression]]:
     """For each variable of which something changed: its predecessors, and the regression on them."""
     causes, separate, order = answer.causes(), answer.separate(), answer.order
     fits = {}

@@ -26,9 +26,8 @@ def compiled(function: Function) -> Function:
 
 
 def inner(function: Function) -> Function:
-    """Compile for use by other compiled functions only, which halves the time that it takes."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast(Function, numba.njit(**wrappers, **OPTIONS)(function))
+    """Compile as a part of entry points, without a cache of its own."""
+    return cast(Function, numba.njit(**OPTIONS)(function))
 
 
 def whole(value: int) -> int:

@@ -71,9 +71,9 @@ def best_order(
         if score[members] == np.inf:
             continue
         for i in range(p):
-            allowed = not members >> i & 1
+            allowed = members >> i & 1 == 0
             for k in range(p):
-                allowed = allowed and (members >> k & 1 or not before[k, i])
+                allowed = allowed and (members >> k & 1 == 1 or not before[k, i])
             if allowed:
                 after = members | 1 << i
                 value = score[members] + costs[members, i]
@@ -84,4 +84,4 @@ def best_order(
     for position in range(p - 1, -1, -1):
         order[position] = last[members]
         members &= ~(1 << last[members])
-    return score[sets - 1]
+    return float(score[sets - 1])

@@ -26,11 +26,13 @@ BoolArray = NDArray[np.bool_]
 DYNAMIC = 12
 # Annealing: steps for each pair of positions, first and last temperature in penalties (docs/order.md).
 STEPS, HOT, COLD = 100, 10.0, 0.1
-# Walks in a round, and rounds at most; every second round takes twice as many steps as the last.
-WALKS, ROUNDS = 4, 6
+# Walks in a round, and rounds at most, by number of variables; every second round takes twice as many steps.
+WALKS = 4
+ROUNDS = ((50, 6), (100, 4), (10**9, 2))
 SWEEPS = 20
-# Scores that differ by less are the same to rounding errors.
-SAME = 1e-3
+# Walks end at the same place if they find the same changes and scores that differ by less.
+SAME = 1.0
+ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,14 @@ class Problem:
 
     @classmethod
     def from_scatter(
-        cls, first: FloatArray, second: FloatArray, n1: float, n2: float, equal: bool, before: BoolArray, total: int
+        cls,
+        first: FloatArray,
+        second: FloatArray,
+        n1: float,
+        n2: float,
+        equal: bool,
+        before: BoolArray,
+        total: int,
     ) -> Problem:
         """Scale the variables, so that units do not matter, and set the penalties."""
         scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
@@ -117,7 +126,7 @@ def search_orders(
     p, before = problem.p, problem.rules.before
     if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
         best = walk_from(problem, np.argsort(before.sum(axis=0)))
-        return Optimum(best, 0, 0, {edge: np.inf for edge in _edges(best)})
+        return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
     return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
 
@@ -151,25 +160,31 @@ def _walk_many(
     problem: Problem, rng: np.random.Generator, jobs: int, progress: Callable[[str], None] | None
 ) -> Optimum:
     found: list[Found] = []
-    for round_ in range(ROUNDS):
+    rounds = next(count for most, count in ROUNDS if problem.p <= most)
+    for round_ in range(rounds):
         if progress is not None:
-            progress(f"walks {len(found) + 1} to {len(found) + WALKS} of at most {WALKS * ROUNDS}")
+            progress(f"walks {len(found) + 1} to {len(found) + WALKS} of at most {WALKS * rounds}")
         steps = STEPS * problem.p**2 * 2 ** (round_ // 2)
         starts = [(rng.permutation(problem.p), int(rng.integers(2**31))) for _ in range(WALKS)]
         found += _in_threads(jobs, (delayed(_descend)(problem, order, steps, seed) for order, seed in starts))
         best = min(found, key=lambda item: item.score)
-        reached = sum(item.score < best.score + SAME for item in found)
+        reached = sum(_agree(item, best) for item in found)
         if reached > 1:
             break
     while True:
         edges = _edges(best)
         turned: list[Found] = _in_threads(jobs, (delayed(_turn)(problem, best, i, j) for i, j in edges))
         better = min(turned, key=lambda item: item.score, default=best)
-        if better.score > best.score - SAME:
+        if better.score > best.score - ROUNDING:
             break
-        best, reached = walk_from(problem, better.order, sweeps=SWEEPS), 1
+        best = walk_from(problem, better.order, sweeps=SWEEPS)
+        reached = sum(_agree(item, best) for item in found)
     margins = {edge: item.score - best.score for edge, item in zip(edges, turned, strict=True)}
     return Optimum(best, len(found), reached, margins)
+
+
+def _agree(found: Found, best: Found) -> bool:
+    return found.score < best.score + SAME and bool((found.changed == best.changed).all())
 
 
 def _in_threads(jobs: int, tasks: Iterable[object]) -> list[Found]:

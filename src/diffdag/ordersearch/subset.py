@@ -48,7 +48,7 @@ def include(space: Space, scale: float, which: int, t: int, m: int, best: int) -
         for k in range(p):
             basis[m, k] -= f * basis[u, k]
     length = 1.0 / math.sqrt(vectors[WIDTH_LEFT, best])
-    a = vectors[GAIN_LEFT, best] * length
+    a = float(vectors[GAIN_LEFT, best] * length)
     for k in range(p):
         v = basis[m, k] * length
         basis[m, k] = v
@@ -81,7 +81,8 @@ def weakest(space: Space, m: int) -> tuple[int, float]:
     With T the triangle of the basis at the change set, the coefficients are ``T^-1 along``, and leaving out the
     k-th costs its square over the squared length of the k-th row of ``T^-1``.
     """
-    basis, inverse, along, chosen = space.real[BASIS], space.real[INVERSE], space.real[VECTORS, ALONG], space.whole[CHOSEN]
+    basis, inverse, along = space.real[BASIS], space.real[INVERSE], space.real[VECTORS, ALONG]
+    chosen = space.whole[CHOSEN]
     worst, least = -1, math.inf
     for row in range(m):
         value, norm = 0.0, 0.0
@@ -135,7 +136,15 @@ def forward_backward(
 
 @inner
 def best_subset(
-    space: Space, scale: float, which: int, t: int, rss: float, rows: float, penalty: float, known: float, size: int
+    space: Space,
+    scale: float,
+    which: int,
+    t: int,
+    rss: float,
+    rows: float,
+    penalty: float,
+    known: float,
+    size: int,
 ) -> tuple[float, int]:
     """The same for the best of all sets, given the answer of `forward_backward`: `size` changes leave `known`.
 
@@ -144,12 +153,12 @@ def best_subset(
     stack, trail, order, chosen = space.stack, space.whole[TRAIL], space.whole[ORDER], space.whole[CHOSEN]
     own, factor, vectors = space.real[OWN], space.real[which], space.real[VECTORS]
     for k in range(t):
-        for l in range(k + 1):
-            value = scale * own[order[k], order[l]]
+        for n in range(k + 1):
+            value = scale * own[order[k], order[n]]
             for s in range(t):
-                value -= factor[s, order[k]] * factor[s, order[l]]
-            stack[0, k, l] = value
-            stack[0, l, k] = value
+                value -= factor[s, order[k]] * factor[s, order[n]]
+            stack[0, k, n] = value
+            stack[0, n, k] = value
         stack[0, k, t] = vectors[GAIN, order[k]]
         stack[0, t, k] = vectors[GAIN, order[k]]
     stack[0, t, t] = rss
@@ -169,8 +178,8 @@ def best_subset(
             continue
         for k in range(c + 1, t + 1):
             f = stack[depth, k, c] / pivot
-            for l in range(c + 1, t + 1):
-                stack[depth + 1, k, l] = stack[depth, k, l] - f * stack[depth, c, l]
+            for n in range(c + 1, t + 1):
+                stack[depth + 1, k, n] = stack[depth, k, n] - f * stack[depth, c, n]
         left = max(stack[depth + 1, t, t], FLOOR * rss)
         cost = fit_cost(left, rows) + penalty * (depth + 1)
         if cost < best - 1e-12 * abs(best):
@@ -189,13 +198,13 @@ def _left_by_all(space: Space, t: int, rss: float) -> float:
     """What is left of rss when every coefficient differs; from the first matrix of the stack."""
     stack = space.stack
     for k in range(t + 1):
-        for l in range(t + 1):
-            stack[t, k, l] = stack[0, k, l]
+        for n in range(t + 1):
+            stack[t, k, n] = stack[0, k, n]
     for c in range(t):
         pivot = stack[t, c, c]
         if pivot > COLLINEAR * stack[0, c, c]:
             for k in range(c + 1, t + 1):
                 f = stack[t, k, c] / pivot
-                for l in range(c + 1, t + 1):
-                    stack[t, k, l] -= f * stack[t, c, l]
-    return stack[t, t, t]
+                for n in range(c + 1, t + 1):
+                    stack[t, k, n] -= f * stack[t, c, n]
+    return float(stack[t, t, t])
