@@ -27,12 +27,12 @@ SEED = 760_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))
 # name, pairs, p, neighbours, rows, options of simulate_pair
 SETTINGS = [
-    ("p10", 50, 10, 6, 341, {}),
-    ("p10", 50, 10, 6, 2525, {}),
-    ("p10", 50, 10, 6, 18658, {}),
-    ("spread", 50, 10, 6, 2525, {"variances": SPREAD}),
+    ("p10", 200, 10, 6, 341, {}),
+    ("p10", 200, 10, 6, 2525, {}),
+    ("p10", 200, 10, 6, 18658, {}),
+    ("spread", 100, 10, 6, 2525, {"variances": SPREAD}),
     *(
-        ("noise", 50, 10, 6, 18658, {"variances": (1 - g, 1, 1 + g), "variances_drawn": "per-condition"})
+        ("noise", 100, 10, 6, 18658, {"variances": (1 - g, 1, 1 + g), "variances_drawn": "per-condition"})
         for g in (0.1, 0.3, 0.5)
     ),
     ("p30", 20, 30, 20, 1000, {"change": 0.02}),
@@ -135,14 +135,27 @@ def main() -> None:
             ]
         )
     if table:
-        columns = ["p", "N_a", "n", "", "pairs", "F1", "exact", "oracle F1 / exact", "median time", "worst time"]
+        columns = [
+            "p",
+            "N_a",
+            "n",
+            "",
+            "pairs",
+            "F1",
+            "exact",
+            "oracle F1 / exact",
+            "median time",
+            "worst time",
+        ]
         print_table(f"method='order', seed {options.seed}", columns, table)
     if not options.only or "null" in options.only:
         rows = []
         for p, neighbours, n, sets in NULL:
             alarms = false_alarms(p, neighbours, n, sets, options.seed)
             low, high = stats.binomtest(alarms, sets).proportion_ci(0.95)
-            rows.append([p, neighbours, n, f"{alarms} of {sets}", f"{alarms / sets:.3f}", f"{low:.3f} to {high:.3f}"])
+            rows.append(
+                [p, neighbours, n, f"{alarms} of {sets}", f"{alarms / sets:.3f}", f"{low:.3f} to {high:.3f}"]
+            )
             print(*rows[-1], flush=True)
         print_table("no change at all", ["p", "N_a", "n", "alarms", "share", "95 % interval"], rows)
 

@@ -144,7 +144,7 @@ Estimator = Annotated[
 Penalty = Annotated[
     str | None,
     typer.Option(
-        help="With --method paper: fraction of the penalty that gives no change, or rate:C for C sqrt(log p / n)."
+        help="With --method paper: fraction of the penalty that gives no change; or rate:C, C sqrt(log p / n)."
     ),
 ]
 OutFolder = Annotated[

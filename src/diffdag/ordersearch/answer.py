@@ -1,4 +1,4 @@
-"""From moments through screening and search to the answer: edges, their weights, and what a user should know."""
+"""From moments through screening and search to the answer: edges, weights, and what a user should know."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from diffdag.sem import LinearSEM
 from diffdag.validation import join_names, plural
 from diffdag.weights import JointRegression, regress_jointly
 
-# An edge is directed if every order found in which its effect precedes its cause scores worse by more than this.
-TIE = 1.0
+# An edge is directed if every order found in which effect precedes cause scores worse by more than this.
+TIE = 0.5
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
@@ -216,8 +216,8 @@ def _notes(answer: Answer) -> Iterator[str]:
     optimum, names = answer.optimum, answer.names
     if optimum.starts and optimum.reached < 2:
         yield (
-            f"only 1 of {plural(optimum.starts, 'start')} of the search reached the best score: a better order may "
-            "exist; drop variables, or give what you know (tiers, directions)"
+            f"only 1 of {plural(optimum.starts, 'start')} of the search reached the best score: a better order "
+            "may exist; drop variables, or give what you know (tiers, directions)"
         )
     if answer.separate():
         yield f"noise variances differ: {join_names(names[k] for k in sorted(answer.separate()))}"

@@ -31,7 +31,7 @@ def inner(function: Function) -> Function:
 
 
 def whole(value: int) -> int:
-    """A number that numba takes for any whole number: of a literal it would compile a version for each value."""
+    """A number that numba takes for any whole number; it compiles a version for each literal."""
     return cast(int, np.int64(value))
 
 

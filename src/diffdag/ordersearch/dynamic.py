@@ -20,7 +20,8 @@ REFRESH = 1024
 def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray, changes: IntArray) -> None:
     """Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable].
 
-    Bit p of a change set says that the variances differ. Sets are visited in the order of a Gray code: each differs from the last by one variable.
+    Bit p of a change set says that the variances differ. Sets are visited in the order of a Gray code: each
+    differs from the last by one variable.
     """
     p = len(pooled)
     order = space.whole[ORDER]
@@ -59,9 +60,9 @@ def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray, 
 def best_order(
     costs: FloatArray, before: NDArray[np.bool_], score: FloatArray, last: IntArray, order: IntArray
 ) -> float:
-    """The least score of an order in which a precedes b wherever ``before[a, b]``; `order` becomes such an order.
+    """The least score of an order in which a precedes b wherever ``before[a, b]``.
 
-    `score` and `last` are room for one number a set.
+    `order` becomes such an order; `score` and `last` are room for one number a set.
     """
     sets, p = costs.shape
     for members in range(sets):

@@ -1,16 +1,17 @@
 """What it costs to place a variable behind its predecessors (METHOD 3d).
 
-The variable is regressed on all its predecessors in both conditions at once, with shared coefficients except on
-a change set C, and a shared noise variance unless it pays to let it differ:
+The variable is regressed on all its predecessors in both conditions at once, with shared coefficients except
+on a change set C, and a shared noise variance unless it pays to let it differ:
 
     cost = min over C of [ -loglik + penalty |C| (+ a penalty if the variances differ) ]
 
-Up to a constant ``-loglik`` is ``N/2 log(rss / N)`` with one variance, ``n1/2 log(rss1 / n1) + n2/2 log(rss2 / n2)``
-with two. What changes gain over no change at all counts by the share of the N rows that the coefficients leave
-free, so that few rows do not favour orders that put changed variables last; the rest of the score is the pooled
-likelihood, which is the same for all orders. `quick_cost` chooses C as if the variances were equal and then asks whether two fit better: O(k) where
-nothing changed. `full_cost` also looks at all sets C where the predecessors are few and, with two variances,
-weights the conditions by them: each round minimises a bound that touches the cost at the last solution.
+Up to a constant ``-loglik`` is ``N/2 log(rss / N)`` with one variance, ``n1/2 log(rss1 / n1) + n2/2 log(rss2
+/ n2)`` with two. What changes gain over no change at all counts by the share of the N rows that the
+coefficients leave free, so that few rows do not favour orders that put changed variables last; the rest of
+the score is the pooled likelihood, which is the same for all orders. `quick_cost` chooses C as if the
+variances were equal and then asks whether two fit better: O(k) where nothing changed. `full_cost` also looks
+at all sets C where the predecessors are few and, with two variances, weights the conditions by them: each
+round minimises a bound that touches the cost at the last solution.
 """
 
 from __future__ import annotations

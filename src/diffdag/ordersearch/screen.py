@@ -1,11 +1,11 @@
 """Which variables take part, where they are too many to order all of them (METHOD 3e).
 
-Regressions along an order need more rows than variables. Where there are not enough, or so many variables that
-the search would take hours, the D-trace estimate of the precision difference, which is sparse and quick, says
-which variables take part: those with an entry in their row. Its penalty is the smallest on a grid that leaves no
-more variables than the search can take: a variable lost here is lost for good, one too many only costs time.
-Variables outside have the same precision entries in both conditions, and leaving those out of both tables leaves
-the difference among the others as it is.
+Regressions along an order need more rows than variables. Where there are not enough, or so many variables
+that the search would take hours, the D-trace estimate of the precision difference, which is sparse and quick,
+says which variables take part: those with an entry in their row. Its penalty is the smallest on a grid that
+leaves no more variables than the search can take: a variable lost here is lost for good, one too many only
+costs time. Variables outside have the same precision entries in both conditions, and leaving those out of
+both tables leaves the difference among the others as it is.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def screen(first: Moments, second: Moments) -> Screened:
     fraction, members = _smallest_penalty(first, second, most)
     note = (
         f"{plural(p - len(members), 'variable')} of {p} were screened out before the search: with "
-        f"{min(first.n, second.n)} rows at most {most} can be ordered. Changes there are not seen, and weights are given the "
-        "variables that were kept"
+        f"{min(first.n, second.n)} rows at most {most} can be ordered. Changes there are not seen, and weights "
+        "are given the variables that were kept"
     )
     return Screened(members, {"screened_out": p - len(members), "screening_penalty": fraction}, (note,))
 

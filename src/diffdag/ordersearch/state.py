@@ -1,19 +1,19 @@
 """Two scatter matrices seen along an order of the variables, and how that view changes when two swap.
 
-Let ``A1``, ``A2`` be the scatter matrices of the two conditions and ``A1 + A2 = R'R`` the Cholesky factorisation
-along the order. Row ``s`` of ``R`` belongs to ``q_s``, the part of the s-th variable that its predecessors do not
-explain in the pooled data, scaled to length 1. All that a score needs are inner products within the first
-condition, which we write with ``D1``, the projection on its rows:
+Let ``A1``, ``A2`` be the scatter matrices of the two conditions and ``A1 + A2 = R'R`` the Cholesky
+factorisation along the order. Row ``s`` of ``R`` belongs to ``q_s``, the part of the s-th variable that its
+predecessors do not explain in the pooled data, scaled to length 1. All that a score needs are inner products
+within the first condition, which we write with ``D1``, the projection on its rows:
 
     Y[s, l] = q_s' D1 X_l        K[s, u] = q_s' D1 q_u        U[t, l] = sum over s < t of Y[s, l]^2
 
-For the variable at position ``t`` regressed on all before it, with shared coefficients, the residual is
-``e = R[t, t] q_t``; letting the coefficient of ``X_l`` differ adds the regressor ``D1 X_l``, whose part outside
-the predecessors has squared length ``W[l, l] = A1[l, l] - U[t, l]`` and inner product ``R[t, t] Y[t, l]`` with
+For the variable at position ``t`` regressed on all before it, with shared coefficients, the residual is ``e =
+R[t, t] q_t``; letting the coefficient of ``X_l`` differ adds the regressor ``D1 X_l``, whose part outside the
+predecessors has squared length ``W[l, l] = A1[l, l] - U[t, l]`` and inner product ``R[t, t] Y[t, l]`` with
 ``e``. So the first step of a search for changes reads one row; nothing is solved.
 
-Swapping the variables at positions ``t`` and ``t + 1`` rotates ``q_t`` and ``q_{t+1}``: O(p), and as stable as
-rotations are. Rows of all matrices are positions; columns are variables, but positions for ``K``.
+Swapping the variables at positions ``t`` and ``t + 1`` rotates ``q_t`` and ``q_{t+1}``: O(p), and as stable
+as rotations are. Rows of all matrices are positions; columns are variables, but positions for ``K``.
 
 Compiled code keeps its numbers in three arrays with named slots (`Space`): numba takes ten times longer to
 compile functions that hand around many arrays.

@@ -1,9 +1,9 @@
 """Which coefficients have to differ: the best set of changes for one variable given its predecessors.
 
-Given are the candidates' inner products ``W`` (outside the shared regressors), their inner products ``g`` with the
-residual, and the residual's squared length ``rss``. A change set C leaves ``rss - g_C' W_CC^-1 g_C`` and costs
+Given are the candidates' inner products ``W`` (outside the shared regressors), their inner products ``g`` with
+the residual, and the residual's squared length ``rss``. A change set C leaves ``rss - g_C' W_CC^-1 g_C`` and costs
 
-    fit(what is left) + penalty |C|,      fit(x) = N/2 log x  (one unknown variance)  or  x / 2  (known variances).
+    fit(what is left) + penalty |C|,    fit(x) = free/2 log x  (one unknown variance)  or  x / 2  (known ones).
 
 `forward_backward` adds the best candidate while that pays and drops what no longer pays; `best_subset` looks at
 all sets. The first needs the diagonal of W and the columns of what it chooses, no more:
