@@ -4,9 +4,9 @@ r"""The order search on samples: directed F1, share of exact answers, and time, 
     python benchmarks/order.py --only p10 noise     some of them
     python benchmarks/order.py --only null          false alarms on data without any change
 
-Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never as
-found. The oracle knows a causal order and regresses each variable on all that precede it in each table; it reports
-coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seeds: 760000;
+Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never
+as found. The oracle knows a causal order and regresses each variable on all that precede it in each table; it
+reports coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seeds: 760000;
 nothing was chosen on them.
 """
 
@@ -116,7 +116,7 @@ def main() -> None:
         if options.only and setting[0] not in options.only:
             continue
         rows = run(setting, options.seed)
-        name, pairs, p, neighbours, n, more = setting
+        _, pairs, p, neighbours, n, more = setting
         what = ", ".join(f"{key} {value}" for key, value in more.items() if key != "variances_drawn")
         what = what.replace(str(SPREAD), "0.5 to 2")
         mean = rows.mean(axis=0)

@@ -1,6 +1,6 @@
 """What rank-based and winsorised moments cost, and whether the rows they are said to be worth keep the level.
 
-OPENBLAS_NUM_THREADS=1 python benchmarks/robust.py [--pairs 200] [--seed 760000]
+OPENBLAS_NUM_THREADS=1 python benchmarks/robust.py [--pairs 60] [--seed 760000]
 
 Two tables from models with the same effects (p = 10, dense unless said otherwise): nothing to find. Shown of
 the regression coefficients along the true order: the variance of their change, as a multiple of that from the
@@ -129,7 +129,7 @@ def series(options):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=760_000)
     options = parser.parse_args()
     warnings.simplefilter("ignore", dd.DiffDagWarning)

@@ -253,14 +253,14 @@ def test_subproblems_are_worked_out_once():
 @pytest.mark.parametrize("seed", [3, 7, 24, 26])
 def test_a_users_threshold_for_exact_models_keeps_what_exceeds_it(seed):
     pair = simulate_pair(p=8, neighbours=3, changes=3, rng=seed)
-    exact = DifferenceDAG().fit_population(pair.first, pair.second).result_
-    given = DifferenceDAG(threshold=1e-4).fit_population(pair.first, pair.second).result_
+    exact = DifferenceDAG(method="paper").fit_population(pair.first, pair.second).result_
+    given = DifferenceDAG(method="paper", threshold=1e-4).fit_population(pair.first, pair.second).result_
     assert given.edges.equals(exact.edges)
 
 
 def test_identical_models_have_no_edges():
     sem = simulate_pair(8, neighbours=4, rng=2).first
-    result = DifferenceDAG().fit_population(sem, sem).result_
+    result = DifferenceDAG(method="paper").fit_population(sem, sem).result_
     assert not result.edge_list
     assert result.invariant == sem.names
 
@@ -273,7 +273,7 @@ def test_weights_are_structural_although_layers_mix_causes_and_effects():
     after = before.copy()
     after[2, 1] = 0.0
     tables = (LinearSEM(weights).sample(50_000, rng=k) for k, weights in enumerate((before, after)))
-    (edge,) = DifferenceDAG().fit(*tables).result_.edge_list
+    (edge,) = DifferenceDAG(method="paper").fit(*tables).result_.edge_list
     assert (edge.source, edge.target, edge.change) == ("X2", "X3", "removed")
     assert edge.weight_first == pytest.approx(0.8, abs=0.02)
     assert edge.weight_second == pytest.approx(0.0, abs=0.02)

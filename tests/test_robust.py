@@ -207,6 +207,12 @@ def test_it_is_said_when_ranks_know_nothing_of_a_variance():
     assert 0.5 < ratio[1] < 2  # whatever it was, it is close to no change
 
 
+def test_scores_of_tables_without_overlap_stay_close():
+    scores = common_scores(np.array([[1.0], [2], [4]]), np.array([[10.0], [11], [13], [14]]))
+    assert 3 < scores[1].mean() - scores[0].mean() < 6
+    assert all(0.5 < part.std() < 1.5 for part in scores)
+
+
 # How many rows ranks are worth -----------------------------------------------------------------------------
 
 
@@ -258,19 +264,26 @@ def test_the_loss_is_the_variance_of_precision_entries(covariance):
     assert found == pytest.approx(np.median(variances[1] / variances[0]), rel=0.12)
 
 
-def test_columns_that_hardly_ever_vary_do_not_spoil_the_loss():
-    tables = [np.hstack([gaussian(3000, seed), gaussian(3000, seed + 2)]) for seed in (40, 44)]
-    names = [f"v{k}" for k in range(8)]
-    plain, _ = table_moments(*tables, names, covariance="spearman")
-    for table in tables:
+@pytest.mark.parametrize("covariance", RANKS)
+def test_columns_that_hardly_ever_vary_do_not_spoil_the_loss(covariance):
+    tables = [gaussian(3000, seed) for seed in (40, 41)]
+    others = [table[:, [0, 2, 3]] for table in tables]
+    for table in tables:  # every third row enters the loss, and in two of these the column is 1
         table[:, 1] = 0
         table[[3, 30], 1] = 1
-    rare, _ = table_moments(*tables, names, covariance="spearman")
-    assert 0.9 * plain.n < rare.n < 2700
-    for table in tables:  # every third row enters the loss, and in these all columns but one are constant
+    rare, _ = table_moments(*tables, NAMES, covariance=covariance)
+    without, _ = table_moments(*others, [*"acd"], covariance=covariance)
+    assert rare.n == without.n < 2700
+
+
+@pytest.mark.parametrize("covariance", RANKS)
+def test_with_less_than_two_columns_to_learn_from_the_loss_is_that_of_independent_ones(covariance):
+    tables = [gaussian(3000, seed) for seed in (42, 43)]
+    for table in tables:
         table[:, 1:] = 0
-        table[[1, 2, 4, 5, 7, 8, 10, 11], [1, 2, 3, 4, 5, 6, 7, 1]] = 1
-    assert table_moments(*tables, names, covariance="spearman")[0].n == 3000
+        table[[1, 2, 4, 5], [1, 2, 3, 1]] = 1
+    moments, _ = table_moments(*tables, NAMES, covariance=covariance)
+    assert moments.n == round(3000 / (np.pi**2 / 9))
 
 
 def coefficient_tests(moments, order):
@@ -316,7 +329,7 @@ def test_autoregressions_are_worth_what_bartlett_says(phi):
 
 
 def test_an_oscillation_counts_beyond_its_first_zero():
-    angle, decay = 0.9, 0.97
+    angle, decay = np.pi / 2, 0.97  # every other autocorrelation is 0, the first of them too
     filter_ = [1, -2 * decay * np.cos(angle), decay**2]
     series = lfilter([1], filter_, np.random.default_rng(27).standard_normal((20_500, 2)), axis=0)[500:]
     impulse = lfilter([1], filter_, np.r_[1, np.zeros(2000)])
@@ -332,10 +345,13 @@ def test_white_noise_is_worth_its_rows():
 
 def test_pairs_of_columns_enter_as_a_mean():
     slow, fast = autoregressive(20_000, 1, 0.8), autoregressive(20_000, 1, 0.0, seed=1)
-    repeats = [20_000 / effective_samples(np.hstack(pair)) for pair in ((slow, fast), (slow, -slow))]
+    zigzag = autoregressive(20_000, 1, -0.8, seed=2)
+    pairs = (slow, fast), (slow, -slow), (slow, zigzag)
+    repeats = [20_000 / effective_samples(np.hstack(pair)) for pair in pairs]
     own = 1.64 / 0.36
     assert repeats[0] == pytest.approx((own + 3) / 4, rel=0.06)
     assert repeats[1] == pytest.approx(own, rel=0.06)
+    assert repeats[2] == pytest.approx((own + 1) / 2, rel=0.06)  # no pair is worth more than its rows
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)

@@ -49,6 +49,8 @@ RANKED = ("spearman", "kendall")
 CLIP = 3.0  # robust standard deviations
 FEWEST = 3  # rows that a covariance needs, as in `check_shape`
 LOSS_ROWS, LOSS_COLUMNS = 1000, 100  # from which the loss of rank correlations is estimated
+RARE = 0.02  # share of rows off a column's most common value up to which they are too few to estimate from
+INDEPENDENT_LOSS = math.pi**2 / 9  # of the rank correlations of independent columns
 APART = 3.0  # standard deviations between two means from which on ranks tell next to nothing of variances
 QUIET_LAGS = 5  # so many small autocorrelations in a row end a column's sum
 
@@ -293,12 +295,14 @@ def _positive_definite(matrix: FloatArray, floor: float, what: str) -> FloatArra
 def _loss(table: FloatArray, scores: FloatArray, matrix: FloatArray, kind: Covariance) -> float:
     """Variance of precision entries from ranks over that from Gaussian rows: the median of the module header.
 
-    From at most 1000 rows, and from at most 100 columns and a fifth as many as rows, evenly spaced.
+    From at most 1000 rows, and from at most 100 columns and a fifth as many as rows, evenly spaced. Columns
+    that hardly ever vary are left out, as a handful of rows would decide.
     """
     rows = slice(None, None, math.ceil(len(table) / LOSS_ROWS))
-    varying = np.flatnonzero(np.ptp(table[rows], axis=0))
-    if len(varying) < 2:  # columns that vary in other rows only
-        return 1.0
+    most = [np.unique(column, return_counts=True)[1].max() for column in table[rows].T]
+    varying = np.flatnonzero(np.array(most) < (1 - RARE) * len(table[rows]))
+    if len(varying) < 2:
+        return INDEPENDENT_LOSS
     count = min(len(varying), LOSS_COLUMNS, max(2, len(table) // 5))
     columns = varying[np.linspace(0, len(varying) - 1, count).astype(int)]
     chosen, scores = table[rows, columns], scores[:, columns]

@@ -30,8 +30,8 @@ STEPS, HOT, COLD = 100, 10.0, 0.1
 WALKS = 4
 ROUNDS = ((50, 6), (100, 4), (10**9, 2))
 SWEEPS = 20
-# Walks end at the same place if they find the same changes and scores that differ by less.
-SAME = 1.0
+# Sweeps times variables when looking for a good order with one direction reversed.
+TURN_EFFORT = 300
 ROUNDING = 1e-3
 
 
@@ -168,7 +168,7 @@ def _walk_many(
         starts = [(rng.permutation(problem.p), int(rng.integers(2**31))) for _ in range(WALKS)]
         found += _in_threads(jobs, (delayed(_descend)(problem, order, steps, seed) for order, seed in starts))
         best = min(found, key=lambda item: item.score)
-        reached = sum(_agree(item, best) for item in found)
+        reached = sum(_agree(problem, item, best) for item in found)
         if reached > 1:
             break
     while True:
@@ -178,13 +178,15 @@ def _walk_many(
         if better.score > best.score - ROUNDING:
             break
         best = walk_from(problem, better.order, sweeps=SWEEPS)
-        reached = sum(_agree(item, best) for item in found)
+        reached = sum(_agree(problem, item, best) for item in found)
     margins = {edge: item.score - best.score for edge, item in zip(edges, turned, strict=True)}
     return Optimum(best, len(found), reached, margins)
 
 
-def _agree(found: Found, best: Found) -> bool:
-    return found.score < best.score + SAME and bool((found.changed == best.changed).all())
+def _agree(problem: Problem, found: Found, best: Found) -> bool:
+    """Whether two walks found the same changes, with scores that differ by less than half the price of one."""
+    near = found.score < best.score + problem.rules.table[CHANGE, 0] / 2
+    return bool(near and (found.changed == best.changed).all())
 
 
 def _in_threads(jobs: int, tasks: Iterable[object]) -> list[Found]:
@@ -211,7 +213,8 @@ def _turn(problem: Problem, best: Found, i: int, j: int) -> Found:
     for mover, pivot, after in ((i, j, 0), (j, i, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
-        found.append(walk_from(turned, _respect(order, reverse), sweeps=SWEEPS, careful=False))
+        sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
+        found.append(walk_from(turned, _respect(order, reverse), sweeps=sweeps, careful=False))
     return min(found, key=lambda item: item.score)
 
 

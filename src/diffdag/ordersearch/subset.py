@@ -1,7 +1,8 @@
 """Which coefficients have to differ: the best set of changes for one variable given its predecessors.
 
 Given are the candidates' inner products ``W`` (outside the shared regressors), their inner products ``g`` with
-the residual, and the residual's squared length ``rss``. A change set C leaves ``rss - g_C' W_CC^-1 g_C`` and costs
+the residual, and the residual's squared length ``rss``. A change set C leaves ``rss - g_C' W_CC^-1 g_C`` and
+costs
 
     fit(what is left) + penalty |C|,    fit(x) = free/2 log x  (one unknown variance)  or  x / 2  (known ones).
 

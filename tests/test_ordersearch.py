@@ -1,0 +1,535 @@
+"""The search over causal orders: its parts against brute force on the rows, and the whole against the truth."""
+
+import importlib
+import itertools
+import sys
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import diffdag
+from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
+from diffdag.ordersearch.penalty import penalties
+from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, walk_from
+from diffdag.ordersearch.state import new_space
+from diffdag.ordersearch.walk import walk
+from diffdag.weights import regress_jointly
+
+CHANGE, VARIANCE, FREE = range(3)
+
+
+def two_tables(seed: int, p: int = 5, n1: int = 60, n2: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    """Correlated rows; some weights and noise variances differ between the tables, in sizes around the penalty."""
+    rng = np.random.default_rng(seed)
+    label = rng.permutation(p)
+    before = np.tril(rng.uniform(-1, 1, (p, p)), -1)
+    after = before + np.tril(rng.uniform(-2, 2, (p, p)) * (rng.random((p, p)) < 0.3), -1)
+    spread = np.where(rng.random(p) < 0.3, rng.uniform(1.2, 4, p), 1.0)
+    one = LinearSEM(before).sample(n1, rng)[:, label]
+    return one, LinearSEM(after, spread).sample(n2, rng)[:, label]
+
+
+def problem_of(first, second, *, equal=False, before=None, plain=False, total=None) -> Problem:
+    """From rows; `plain` lets every row count, so that the score is the penalised likelihood."""
+    p = first.shape[1]
+    before = np.zeros((p, p), bool) if before is None else before
+    made = Problem.from_scatter(
+        first.T @ first, second.T @ second, len(first), len(second), equal, before, total or p
+    )
+    if plain:
+        made.rules.table[FREE] = len(first) + len(second)
+    return made
+
+
+def simulated(seed: int, p: int, n: int = 400, before=None, **options) -> Problem:
+    pair = simulate_pair(p, neighbours=3, changes=4, rng=seed, **options)
+    return problem_of(pair.first.sample(n, seed), pair.second.sample(n + 50, seed + 1000), before=before)
+
+
+def costs_along(problem: Problem, order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Full costs, changes and separate variances of the compiled code, by variable."""
+    p = problem.p
+    cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    room, place = new_space(problem.first, np.int64(12)), np.array(order)
+    walk(room, problem.pooled, problem.rules, place, 0, 1.0, 1.0, 0, True, 0, cost, changed, separate)
+    return cost, changed, separate
+
+
+@pytest.fixture(scope="module")
+def interpreted():
+    """The same modules without numba: to compile one function by itself takes longer than to run it."""
+    package = "diffdag.ordersearch"
+    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(package)}
+    names, original = ("state", "subset", "score"), diffdag.ordersearch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numba.config, "DISABLE_JIT", True)
+        modules = SimpleNamespace(**{name: importlib.import_module(f"{package}.{name}") for name in names})
+    for name in [name for name in sys.modules if name.startswith(package)]:
+        del sys.modules[name]
+    sys.modules.update(kept)
+    diffdag.ordersearch = original
+    assert not hasattr(modules.score.full_cost, "py_func")
+    return modules
+
+
+def view(interpreted, problem: Problem, order):
+    """The room of interpreted functions along an order."""
+    space = interpreted.state.new_space(problem.first, 12)
+    space.whole[interpreted.state.ORDER, : problem.p] = order
+    interpreted.state.look(space, problem.pooled)
+    return space
+
+
+# The view along an order
+
+
+def assert_view(state, space, first, second):
+    """Against Cholesky factors of permuted matrices and ``q = X R^-1`` from the rows, up to signs of q."""
+    p = first.shape[1]
+    order = space.whole[state.ORDER, :p]
+    rows = np.vstack([first, second])
+    upper = np.linalg.cholesky((rows.T @ rows)[np.ix_(order, order)]).T
+    q = np.linalg.solve(upper.T, rows[:, order].T).T[: len(first)]
+    root, cross, inner = (space.real[which, :p] for which in (state.ROOT, state.CROSS, state.INNER))
+    signs = np.sign(root[np.arange(p), order])
+    close = {"rtol": 1e-8, "atol": 1e-8}
+    np.testing.assert_allclose(signs[:, None] * root[:, order], upper, **close)
+    np.testing.assert_allclose(signs[:, None] * cross, q.T @ first, **close)
+    np.testing.assert_allclose(np.outer(signs, signs) * inner, q.T @ q, **close)
+    spent = np.vstack([np.zeros(p), np.cumsum((q.T @ first) ** 2, axis=0)])
+    np.testing.assert_allclose(space.real[state.SPENT, : p + 1], spent, **close)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_view_is_that_of_the_rows_however_it_was_reached(interpreted, seed):
+    p, state, rng = 7, interpreted.state, np.random.default_rng(seed)
+    first, second = two_tables(seed, p)
+    space = state.new_space(first.T @ first, 12)
+    space.whole[state.ORDER, :p] = rng.permutation(p)
+    state.look(space, first.T @ first + second.T @ second)
+    assert_view(state, space, first, second)
+    for t in rng.integers(p - 1, size=1000):
+        state.swap(space, int(t))
+    assert_view(state, space, first, second)
+    for start, end in rng.integers(p, size=(20, 2)).tolist():
+        expected = space.whole[state.ORDER, :p].tolist()
+        expected.insert(end, expected.pop(start))
+        state.move(space, start, end)
+        assert space.whole[state.ORDER, :p].tolist() == expected
+    assert_view(state, space, first, second)
+
+
+# Costs
+
+
+def rows_of(first, second, causes, chosen, target):
+    """The joint regression of one variable as a design matrix and an answer."""
+    extra = np.vstack([first[:, chosen], np.zeros((len(second), len(chosen)))])
+    stacked = np.vstack([first, second])
+    return np.hstack([stacked[:, causes], extra]), stacked[:, target]
+
+
+def residuals(design, answer, n1, weights=(1.0, 1.0)):
+    """Residual sums of squares in both conditions of weighted least squares."""
+    root = np.sqrt(np.repeat(weights, (n1, len(answer) - n1)))
+    beta = np.linalg.lstsq(design * root[:, None], answer * root)[0]
+    squares = (answer - design @ beta) ** 2
+    return np.array([squares[:n1].sum(), squares[n1:].sum()])
+
+
+def brute_force(first, second, rules, causes, target) -> float:
+    """The least cost over all change sets, with one and with two variances."""
+    n = np.array([len(first), len(second)])
+    change, extra, free = rules.table[:, len(causes)]
+    base = n.sum() / 2 * np.log(residuals(*rows_of(first, second, causes, [], target), n[0]).sum() / n.sum())
+    share, best = free / n.sum(), np.inf
+    for size in range(len(causes) + 1):
+        for chosen in itertools.combinations(causes, size):
+            rows = rows_of(first, second, causes, list(chosen), target)
+            rss = residuals(*rows, n[0])
+            loss = n.sum() / 2 * np.log(rss.sum() / n.sum())
+            best = min(best, base + share * (loss - base) + change * size)
+            if not rules.equal:
+                before = np.inf
+                while before > (loss := (n / 2 * np.log(rss / n)).sum()) + 1e-9:
+                    before, rss = loss, residuals(*rows, n[0], n / rss)
+                best = min(best, base + share * (loss - base) + change * size + extra)
+    return best
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("equal", [True, False])
+def test_costs_are_those_of_all_change_sets_on_the_rows(interpreted, plain, equal):
+    above, sizes, separated = [], [], 0
+    for seed in range(8):
+        p = 5 + seed % 2
+        first, second = two_tables(seed, p)
+        scale = np.sqrt(((first**2).mean(axis=0) + (second**2).mean(axis=0)) / 2)
+        first, second = first / scale, second / scale
+        problem = problem_of(first, second, equal=equal, plain=plain)
+        order = np.random.default_rng(seed).permutation(p)
+        cost, changed, separate = costs_along(problem, order)
+        space = view(interpreted, problem, order)
+        for t, i in enumerate(order):
+            expected = brute_force(first, second, problem.rules, order[:t].tolist(), i)
+            above.append(cost[i] - expected)
+            quick = interpreted.score.quick_cost(space, problem.rules, t)
+            slow, m, differs = interpreted.score.full_cost(space, problem.rules, t)
+            assert quick[0] >= cost[i] - 1e-6
+            assert (slow, m, differs) == (pytest.approx(cost[i], abs=1e-6), changed[i].sum(), separate[i])
+            assert set(space.whole[interpreted.state.CHOSEN, :m]) == set(np.flatnonzero(changed[i]))
+            sizes.append(m)
+        separated += separate.sum()
+    print(plain, equal, np.round(np.sort(above), 5)[[0, -3, -2, -1]], np.bincount(sizes), separated)
+    assert min(above) > -1e-6
+    assert (separated == 0) == equal
+    assert max(sizes) > 1
+
+
+def test_steps_find_the_best_change_set_nearly_always(interpreted):
+    score, gaps = interpreted.score, []
+    for seed in range(60):
+        problem = problem_of(*two_tables(seed, 7), plain=seed % 2 == 0, equal=True)
+        space = view(interpreted, problem, np.random.default_rng(seed).permutation(7))
+        for t in range(2, 7):
+            change, _, free = problem.rules.table[:, t]
+            found = [score._shared_fit(space, problem.rules, t, most) for most in (0, 12)]
+            steps, best = (free / 2 * np.log(rss) + change * m for rss, m in found)
+            gaps.append(steps - best)
+    print(len(gaps), np.sort(gaps)[-12:], np.mean(np.array(gaps) > 1e-9))
+    assert min(gaps) > -1e-9
+    assert np.mean(np.array(gaps) < 1e-9) > 0.9
+
+
+def test_nearly_collinear_predecessors_have_finite_costs():
+    for seed in range(5):
+        rng, tables = np.random.default_rng(seed), two_tables(seed)
+        first, second = (np.hstack([x, x[:, :1] + 1e-5 * rng.standard_normal((len(x), 1))]) for x in tables)
+        for order in ([0, 5, 1, 2, 3, 4], [5, 4, 3, 2, 1, 0]):
+            assert np.isfinite(costs_along(problem_of(first, second), order)[0]).all()
+
+
+# All orders, and walks
+
+
+def respects(order, before) -> bool:
+    return not any(before[b, a] for a, b in itertools.combinations(order, 2))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_best_order_and_margins_are_those_of_all_orders(seed):
+    rng = np.random.default_rng(seed)
+    before = np.zeros((5, 5), bool)
+    if seed % 2:  # every second example comes with knowledge that may be wrong
+        before[np.triu_indices(5, 1)] = rng.random(10) < 0.3
+        before |= before @ before | before @ before @ before
+    problem = problem_of(*two_tables(seed, 5, 200, 250), before=before)
+    scores = {order: walk_from(problem, order).score for order in itertools.permutations(range(5))}
+    allowed = {order: score for order, score in scores.items() if respects(order, before)}
+    optimum = _compare_all(problem)
+    best = optimum.best
+    assert best.order in allowed
+    assert best.score == pytest.approx(min(allowed.values()), abs=1e-6)
+    assert best.score == pytest.approx(scores[best.order], abs=1e-6)
+    said = walk_from(problem, best.order)
+    assert (said.changed == best.changed).all()
+    assert (said.separate == best.separate).all()
+    assert optimum.margins.keys() == {(i, j) for i, j in np.argwhere(best.changed).tolist()}
+    assert optimum.margins
+    for (i, j), margin in optimum.margins.items():
+        turned = [score for order, score in allowed.items() if order.index(i) < order.index(j)]
+        assert margin == pytest.approx(min(turned, default=np.inf) - best.score, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_walks_end_where_all_orders_do(seed):
+    problem = simulated(seed, 8 + seed % 3, variances=(0.5, 1, 2), variances_drawn="per-condition")
+    expected = _compare_all(problem)
+    found = _walk_many(problem, np.random.default_rng(seed), 1, None)
+    assert found.best.score == pytest.approx(expected.best.score, abs=1e-3)
+    assert 1 <= found.reached <= found.starts
+    print(seed, found.best.score - expected.best.score, found.reached, found.starts,
+      [(e, m, expected.margins.get(e)) for e, m in found.margins.items() if abs(m - expected.margins.get(e, np.nan)) > 1e-3])
+    for edge in found.margins.keys() & expected.margins.keys():
+        assert found.margins[edge] > expected.margins[edge] - 1e-3
+
+
+def test_walks_respect_what_is_known_and_do_not_depend_on_threads():
+    rng, p = np.random.default_rng(3), 14
+    known = np.zeros((p, p), bool)
+    known[np.ix_(range(7), range(7, 14))] = True
+    for before in (known, known.T.copy(), np.zeros((p, p), bool)):
+        problem = simulated(5, p, before=before)
+        one, two = (_walk_many(problem, np.random.default_rng(1), jobs, None) for jobs in (1, 2))
+        assert (one.best.order, one.best.score, one.margins) == (two.best.order, two.best.score, two.margins)
+        assert respects(one.best.order, before)
+        for _ in range(20):  # no order drawn at random is better
+            order = [*rng.permutation(7), *(7 + rng.permutation(7))]
+            order = order if before[0, 7] else order[::-1]
+            assert walk_from(problem, order).score > one.best.score
+
+
+# Penalties
+
+
+def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
+    tables = [penalties(150, 200, 5, total) for total in (5, 10, 50, 1000)]
+    for smaller, larger in itertools.pairwise(tables):
+        assert (larger[:2] > smaller[:2]).all()
+        np.testing.assert_array_equal(larger[FREE], smaller[FREE])
+    table = penalties(30, 50, 20, 20)
+    np.testing.assert_array_equal(table[FREE], 80 - 3 - np.arange(20))
+    assert (np.diff(table[VARIANCE]) > 0).all()
+    for total, rows in ((3, 1e9), (20, 1e9), (100, 1e6)):
+        price = max(np.log(2 * rows) / 2 + 2 * np.log(total), 1.3 + 3.45 * np.log(total))
+        np.testing.assert_allclose(penalties(rows, rows, 3, total)[:2], price, rtol=1e-3)
+
+
+def test_few_rows_keep_the_level_of_many():
+    n1, n2, k, total = 30, 45, 8, 10
+    change, variance, free = penalties(n1, n2, total, total)[:, k]
+    level = stats.chi2.sf(2 * (1.3 + 3.45 * np.log(total)), 1)
+    t = np.sqrt(free * np.expm1(2 * change / free))  # of the coefficient at which a change just pays
+    assert 2 * stats.t.sf(t, free) == pytest.approx(level, rel=1e-6)
+
+    def gain(ratio):  # in the score, of two variances whose estimates have this ratio
+        rss1, rss2, n = ratio * (n1 - 1 - k), n2 - 1 - k, n1 + n2
+        one = n / 2 * np.log((rss1 + rss2) / n)
+        return free / n * (one - n1 / 2 * np.log(rss1 / n1) - n2 / 2 * np.log(rss2 / n2))
+
+    ratios = np.geomspace(1e-3, 1e3, 200_001)
+    outside = ratios[gain(ratios) < variance][[0, -1]]
+    f = stats.f(n1 - 1 - k, n2 - 1 - k)
+    print("tails", f.cdf(outside[0]) / level, f.sf(outside[1]) / level)
+    assert min(f.cdf(outside[0]), f.sf(outside[1])) == pytest.approx(level / 2, rel=0.01)
+
+
+# The whole
+
+
+def found_edges(result) -> set[tuple[str, str]]:
+    return {(edge.source, edge.target) for edge in result.edge_list if edge.directed}
+
+
+def loose_edges(result) -> set[frozenset[str]]:
+    return {frozenset((edge.source, edge.target)) for edge in result.edge_list if not edge.directed}
+
+
+def example(seed: int, n: int = 5000):
+    pair = simulate_pair(6, neighbours=3, changes=2, weights=(0.6, 1.0), rng=seed)
+    tables = (pair.first.sample(n, seed), pair.second.sample(n - 500, seed + 99))
+    return pair, *(pd.DataFrame(table, columns=pair.first.names) for table in tables)
+
+
+def numbers(result) -> dict[tuple[str, str], tuple[float, ...]]:
+    return {
+        (e.source, e.target): (e.weight_first, e.weight_second, e.delta, e.stderr)
+        for e in result.edge_list
+        if e.directed
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_edges_of_a_pair_are_found_whatever_the_names_units_and_sides(seed):
+    pair, first, second = example(seed)
+    result = DifferenceDAG().fit(first, second).result_
+    assert found_edges(result) == pair.edges
+    assert not loose_edges(result)
+    place = {name: k for k, name in enumerate(pair.first.names)}
+    for edge in result.edge_list:
+        cell = place[edge.target], place[edge.source]
+        truth = pair.first.weights[cell] - pair.second.weights[cell]
+        assert abs(edge.delta - truth) < 4.5 * edge.stderr
+    error = result.delta_precision - (pair.first.precision() - pair.second.precision())
+    assert np.abs(error).to_numpy().max() < 0.25
+
+    mirrored = DifferenceDAG().fit(second, first).result_
+    assert numbers(mirrored) == {
+        edge: pytest.approx((w2, w1, -delta, error), rel=1e-6, abs=1e-9)
+        for edge, (w1, w2, delta, error) in numbers(result).items()
+    }
+    np.testing.assert_allclose(mirrored.delta_precision, -result.delta_precision, atol=1e-8)
+
+    names = list(np.random.default_rng(seed).permutation(first.columns))
+    permuted = DifferenceDAG().fit(first[names], second[names]).result_
+    assert numbers(permuted) == {k: pytest.approx(v, rel=1e-6, abs=1e-9) for k, v in numbers(result).items()}
+    assert permuted.variables == tuple(names)
+
+    units = pd.Series(10.0 ** np.random.default_rng(seed).uniform(-5, 5, 6), first.columns)
+    scaled = DifferenceDAG().fit(first * units, second * units).result_
+    assert numbers(scaled) == {
+        (a, b): pytest.approx(np.array(values) * units[b] / units[a], rel=1e-6)
+        for (a, b), values in numbers(result).items()
+    }
+    moments = (Moments.from_array(table.to_numpy(), table.columns) for table in (first, second))
+    assert DifferenceDAG().fit_moments(*moments).result_ == result
+
+
+def test_what_is_known_is_respected():
+    pair, first, second = example(1)
+    (cause, effect), *_ = sorted(pair.edges)
+    names = list(first.columns)
+    right = [names[k] for k in pair.first.order]
+    for known in (
+        {"tiers": [[effect], [cause]]},
+        {"tiers": {effect: 0, cause: 1}},
+        {"required": [f"{effect} -> {cause}"]},
+        {"forbidden": [(cause, effect)]},
+        {"order": right[::-1]},
+    ):
+        result = DifferenceDAG(**known).fit(first, second).result_
+        place = result.settings["search_order"].index
+        assert place(effect) < place(cause)
+        assert (cause, effect) not in found_edges(result)
+        if "order" in known:
+            assert result.settings["search_order"] == right[::-1]
+    free = DifferenceDAG().fit(first, second).result_
+    for known in ({"order": right}, {"required": sorted(pair.edges)}):
+        result = DifferenceDAG(**known).fit(first, second).result_
+        assert found_edges(result) == pair.edges
+        assert result.settings["score"] >= free.settings["score"] - 1e-6
+    with pytest.raises(InputError, match="contradict"):
+        DifferenceDAG(required=["X1 -> X2"], tiers=[["X2"], ["X1"]]).fit(first, second)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"penalty": 0.3},
+        {"threshold": 0.1},
+        {"method": "paper", "tiers": [["X1"], ["X2"]]},
+        {"method": "paper", "order": ["X1", "X2"]},
+        {"method": "paper", "required": ["X1 -> X2"]},
+        {"method": "paper", "forbidden": ["X1 -> X2"]},
+    ],
+)
+def test_options_of_the_other_method_are_refused(options):
+    name = next(name for name in options if name != "method")
+    with pytest.raises(InputError, match=f"has no {name}"):
+        DifferenceDAG(**options).fit(*two_tables(0, 2))
+
+
+def test_nothing_is_found_where_nothing_changed():
+    quiet = 0
+    for seed in range(20):
+        model = simulate_pair(6, neighbours=3, changes=0, rng=seed).first
+        result = DifferenceDAG().fit(model.sample(200, seed), model.sample(200, seed + 50)).result_
+        quiet += not result.edge_list
+    assert quiet >= 18
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_exact_models_give_exact_answers(seed):
+    pair = simulate_pair(8, neighbours=3, changes=3, rng=seed)
+    ends = {name for edge in pair.edges for name in edge}
+    names = pair.first.names
+    changed = ([name for name in names if name not in ends] + sorted(ends))[:2] if seed % 2 else []
+    variances = np.where([name in changed for name in names], 2.5, 1.0)
+    second = LinearSEM(pair.second.weights, variances)
+    result = DifferenceDAG().fit_population(pair.first, second).result_
+    assert found_edges(result) == pair.edges
+    assert not loose_edges(result)
+    assert set(result.settings["noise_changed"]) == set(changed)
+    for edge in result.edge_list:
+        cell = names.index(edge.target), names.index(edge.source)
+        assert (edge.weight_first, edge.weight_second) == (pair.first.weights[cell], second.weights[cell])
+    np.testing.assert_array_equal(result.delta_precision, pair.first.precision() - second.precision())
+
+
+def test_a_tie_is_undirected_and_equal_noise_settles_it():
+    before = LinearSEM([[0, 0], [0.9, 0]])
+    after = LinearSEM([[0, 0], [0.3, 0]], [2.0, 0.5])
+    fits = (DifferenceDAG().fit_population(before, after).result_, DifferenceDAG().fit(
+        before.sample(2000, 1), after.sample(2000, 2)).result_)
+    for result in fits:
+        assert loose_edges(result) == {frozenset(("X1", "X2"))}
+        assert not found_edges(result)
+        assert result.unresolved == ("X1", "X2")
+        assert any("or the other way round" in note for note in result.notes)
+    same_noise = LinearSEM([[0, 0], [0.3, 0]])
+    result = DifferenceDAG(noise="equal").fit(before.sample(2000, 1), same_noise.sample(2000, 2)).result_
+    assert found_edges(result) == {("X1", "X2")}
+
+
+def test_a_changed_noise_variance_is_no_edge():
+    weights = [[0, 0, 0], [0.8, 0, 0], [0, -0.7, 0]]
+    before, after = LinearSEM(weights), LinearSEM(weights, [1, 3, 1])
+    tables = before.sample(1000, 3), after.sample(1200, 4)
+    for result in (DifferenceDAG().fit(*tables).result_, DifferenceDAG().fit_population(before, after).result_):
+        assert not result.edge_list
+        assert result.settings["noise_changed"] == ["X2"]
+        assert result.invariant == ("X1", "X3")
+        assert any("noise variances differ" in note for note in result.notes)
+
+
+def test_fewer_rows_than_variables_are_screened_and_saved(tmp_path):
+    pair = simulate_pair(30, neighbours=2, changes=3, rng=0)
+    result = DifferenceDAG().fit(pair.first.sample(20, 1), pair.second.sample(20, 2)).result_
+    assert result.settings["screened_out"] >= 30 - 13
+    assert any("screened out" in note for note in result.notes)
+    outside = set(result.variables) - set(result.settings["search_order"])
+    assert len(outside) == result.settings["screened_out"]
+    assert not outside & {name for edge in result.edge_list for name in (edge.source, edge.target)}
+    assert outside <= set(result.invariant)
+    _, *tables = example(0)
+    for saved in (result, DifferenceDAG().fit(*tables).result_):
+        saved.save(tmp_path)
+        assert load_result(tmp_path) == saved
+
+
+# Weights
+
+
+def with_intercepts(first, second, causes, chosen, target):
+    design, answer = rows_of(first, second, causes, chosen, target)
+    side = np.repeat([[1.0, 0.0], [0.0, 1.0]], (len(first), len(second)), axis=0)
+    return np.hstack([design, side]), answer
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("chosen", [[], [3], [0, 3], [4, 0, 3]])
+def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, chosen):
+    units = np.array([1, 1e-3, 20, 5, 0.1])
+    first, second = (table * units + 7 for table in two_tables(4, 5, 40, 70))
+    causes, target = [3, 0, 4], 2
+    fit = regress_jointly(*map(Moments.from_array, (first, second)), target, causes, chosen, separate)
+    design, answer = with_intercepts(first, second, causes, chosen, target)
+    k, m = len(causes), len(chosen)
+    variances = np.array([fit.variance_first, fit.variance_second])
+    root = np.sqrt(np.repeat(1 / variances, (40, 70)))
+    scaled = design * root[:, None]
+    beta = np.linalg.lstsq(scaled, answer * root)[0]
+    spread = np.linalg.inv(scaled.T @ scaled)
+    np.testing.assert_allclose(fit.second, beta[:k], rtol=1e-6)
+    own = beta[:k].copy()
+    for u, j in enumerate(chosen):
+        at = causes.index(j)
+        own[at] += beta[k + u]
+        both = np.zeros(len(beta))
+        both[[at, k + u]] = 1
+        expected = both @ spread @ both, spread[at, at], spread[k + u, k + u]
+        errors = fit.error_first[u], fit.error_second[u], fit.error_delta[u]
+        np.testing.assert_allclose(np.square(errors), expected, rtol=1e-6)
+    np.testing.assert_allclose(fit.first, own, rtol=1e-6)
+    squares = (answer - design @ beta) ** 2
+    rss = np.array([squares[:40].sum(), squares[40:].sum()])
+    shared = np.full(2, rss.sum() / (110 - 2 - k - m))
+    np.testing.assert_allclose(
+        variances, rss / (np.array([39, 69]) - (k + m) / 2) if separate else shared, rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_standard_errors_cover_the_truth(separate):
+    rng, hits = np.random.default_rng(8), 0
+    for _ in range(200):
+        one, two = rng.standard_normal((40, 3)), rng.standard_normal((25, 3))
+        one[:, 2] += one[:, :2] @ [0.5, 1.0]
+        two[:, 2] = two[:, :2] @ [0.5, -0.2] + (3 if separate else 1) * two[:, 2]
+        fit = regress_jointly(*map(Moments.from_array, (one, two)), 2, [0, 1], [1], separate)
+        hits += abs(fit.first[1] - fit.second[1] - 1.2) < stats.t.ppf(0.975, 40) * fit.error_delta[0]
+    assert 180 <= hits <= 198
