@@ -6,8 +6,8 @@ r"""The order search on samples: directed F1, share of exact answers, and time, 
 
 Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never
 as found. The oracle knows a causal order and regresses each variable on all that precede it in each table; it
-reports coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seeds: 760000;
-nothing was chosen on them.
+reports coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seeds:
+760000; nothing was chosen on them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SETTINGS = [
     ("p30", 20, 30, 20, 10000, {"change": 0.02}),
     ("p50", 10, 50, 35, 5000, {"change": 0.02}),
     ("p100", 5, 100, 40, 5000, {"change": 0.005, "weights": (0.15, 0.6)}),
-    ("p200", 10, 200, 10, 300, {"changes": 8}),
-    ("p200", 10, 200, 10, 1000, {"changes": 8}),
+    ("p200", 6, 200, 10, 300, {"changes": 8}),
+    ("p200", 6, 200, 10, 1000, {"changes": 8}),
 ]
 NULL = [(10, 6, n, 400) for n in (100, 300, 1000, 10000)] + [(50, 30, n, 100) for n in (100, 300, 1000, 10000)]
 

@@ -109,7 +109,7 @@ USAGE = {
     "out is a file": (["fit", "GOOD", "GOOD", "--out", "GOOD"], "is a file"),
     "unknown method": (["fit", "GOOD", "GOOD", "--method", "bogus"], "bogus"),
     "unknown estimator": (["fit", "GOOD", "GOOD", "--estimator", "bogus"], "bogus"),
-    "unknown penalty": (["fit", "GOOD", "GOOD", "--penalty", "bogus"], "bogus"),
+    "unknown penalty": (["fit", "GOOD", "GOOD", "--method", "paper", "--penalty", "bogus"], "bogus"),
     "unknown missing": (["fit", "GOOD", "GOOD", "--missing", "bogus"], "bogus"),
     "unknown column": (["fit", "GOOD", "GOOD", "--drop", "z"], "'z'"),
     "unknown condition": (["demo", "--condition", "bogus"], "choose one of icam2"),
@@ -248,3 +248,39 @@ def test_help_is_quick_and_names_the_commands():
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     assert done.returncode == 0, "--help loads numpy"
     assert all(command in done.stdout for command in ("demo", "fit", "simulate", "report"))
+
+
+# What is known beforehand, and rows that count for less
+
+
+def test_tiers_settle_directions(pair, tmp_path, capsys):
+    names = list(read_table(pair / "first.csv").column_names)
+    tiers = tmp_path / "tiers.txt"
+    tiers.write_text("# causes first\n" + "\n".join(reversed(names)))
+    assert (
+        cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv"), "--tiers", str(tiers), "--json"])
+        == 0
+    )
+    by_tiers = json.loads(capsys.readouterr().out)
+    assert by_tiers["settings"]["search_order"] == names[::-1]
+    order = ["--order", ",".join(reversed(names))]
+    assert cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv"), *order, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["edges"] == by_tiers["edges"]
+
+
+def test_directions_that_contradict_each_other_are_one_line(capsys, good):
+    fails(capsys, ["fit", good, good, "--required", "a->b", "--forbidden", "a -> b"], "contradict each other")
+    fails(capsys, ["fit", good, good, "--required", "a->z"], "'z'")
+    fails(capsys, ["fit", good, good, "--tiers", good + ".no"], "does not exist")
+    fails(capsys, ["fit", good, good, "--effective-samples", "few"], "--effective-samples 'few'")
+    fails(capsys, ["fit", good, good, "--covariance", "best"], "covariance must be one of sample")
+
+
+@pytest.mark.parametrize("rows", ["20", "20,30", "auto"])
+def test_rows_that_count_for_less_are_noted(capsys, good, rows):
+    arguments = ["fit", good, good, "--effective-samples", rows, "--covariance", "winsorised", "--json"]
+    assert cli.run(arguments) == 0
+    samples = json.loads(capsys.readouterr().out)["samples"]
+    expected = {"20": (20, 20), "20,30": (20, 30)}
+    assert tuple(samples.values()) == expected.get(rows, tuple(samples.values()))
+    assert max(samples.values()) <= 60

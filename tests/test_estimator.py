@@ -483,6 +483,12 @@ def test_parameters_are_stored_and_read_back():
         "penalty": 0.2,
         "threshold": 0.05,
         "noise": "equal",
+        "order": ["a", "b"],
+        "tiers": [["a"], ["b"]],
+        "required": ["a->b"],
+        "forbidden": [("b", "a")],
+        "covariance": "kendall",
+        "effective_samples": 20.0,
         "rng": 3,
         "n_jobs": 2,
     }

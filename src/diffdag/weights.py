@@ -118,7 +118,7 @@ def regress_jointly(
             variances = np.full(2, rss.sum() / max(first.n + second.n - 2 - k - m, 1))
             break
         before, variances = variances, np.maximum(rss / np.maximum(freedom, 1), 1e-300)
-        if np.allclose(before, variances, rtol=1e-10):
+        if np.allclose(before, variances, rtol=1e-10, atol=0.0):
             break
     gram, _ = _stacked(one, two, 1 / variances, k, extra)
     inverse = np.linalg.inv(gram)

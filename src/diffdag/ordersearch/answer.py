@@ -181,9 +181,9 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
         "noise": "equal" if settings.equal_noise else "auto",
         "penalty": float(problem.rules.table[CHANGE, 0]),
         "score": optimum.best.score,
+        "search": _how(optimum),
         "starts": optimum.starts,
         "starts_at_optimum": optimum.reached,
-        "all_orders_compared": optimum.starts == 0,
         "tie": TIE,
         "search_order": [answer.names[k] for k in answer.order],
         "noise_changed": [answer.names[k] for k in sorted(answer.separate())],
@@ -193,6 +193,13 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
             if math.isfinite(margin)
         },
     }
+
+
+def _how(optimum: Optimum) -> str:
+    """How far the best order can be trusted to be the best."""
+    if optimum.starts:
+        return f"{optimum.reached} of {optimum.starts} starts found these changes"
+    return "all admissible orders compared"
 
 
 def _places(answer: Answer) -> dict[str, Any]:

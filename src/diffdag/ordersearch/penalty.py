@@ -59,7 +59,7 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
         _variance_ratio(n1, n2, np.asarray(tail(level / 2, free1, free2) * free1, float), free2)
         for tail in (stats.f.isf, stats.f.ppf)
     ]
-    table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), free / rows * np.minimum(*ratios), free])
+    table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), free / rows * np.maximum(*ratios), free])
     return table
 
 

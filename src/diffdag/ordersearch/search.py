@@ -30,6 +30,8 @@ STEPS, HOT, COLD = 100, 10.0, 0.1
 WALKS = 4
 ROUNDS = ((50, 6), (100, 4), (10**9, 2))
 SWEEPS = 20
+# Up to so many variables walks have to meet at the same score, and reversed directions are annealed as well.
+MIDDLE = 40
 # Sweeps times variables when looking for a good order with one direction reversed.
 TURN_EFFORT = 300
 ROUNDING = 1e-3
@@ -184,9 +186,12 @@ def _walk_many(
 
 
 def _agree(problem: Problem, found: Found, best: Found) -> bool:
-    """Whether two walks found the same changes, with scores that differ by less than half the price of one."""
-    near = found.score < best.score + problem.rules.table[CHANGE, 0] / 2
-    return bool(near and (found.changed == best.changed).all())
+    """Whether two walks found the same changes and scores.
+
+    Of many variables, scores are near enough if they differ by less than half the price of a change.
+    """
+    near = ROUNDING if problem.p <= MIDDLE else problem.rules.table[CHANGE, 0] / 2
+    return bool(found.score < best.score + near and (found.changed == best.changed).all())
 
 
 def _in_threads(jobs: int, tasks: Iterable[object]) -> list[Found]:
@@ -215,6 +220,9 @@ def _turn(problem: Problem, best: Found, i: int, j: int) -> Found:
         order.insert(order.index(pivot) + after, mover)
         sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
         found.append(walk_from(turned, _respect(order, reverse), sweeps=sweeps, careful=False))
+    if problem.p <= MIDDLE:
+        steps, start = STEPS * problem.p**2 // 2, _respect(best.order, reverse)
+        found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, careful=False))
     return min(found, key=lambda item: item.score)
 
 
