@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.paper.answer import _edges_from_samples
 from diffdag.paper.algorithm import DifferenceGraph
+from diffdag.paper.answer import _edges_from_samples
 from diffdag.paper.orient import EdgeSet
 from diffdag.result import CHANGES
 
-# Most of what is tested here, each step of the way from tables to the answer, shows best with the paper's method.
+# Most of what is tested here, the way from tables to the answer, shows best with the paper's method.
 Paper = functools.partial(DifferenceDAG, method="paper")
 P = 5
 NAMES = [f"X{k + 1}" for k in range(P)]
