@@ -37,6 +37,9 @@ bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python population.py
 	cd benchmarks && ../$(BIN)/python finite_sample.py
 	cd benchmarks && ../$(BIN)/python weights.py
+	cd benchmarks && ../$(BIN)/python order.py
+	cd benchmarks && ../$(BIN)/python order_checks.py
+	cd benchmarks && ../$(BIN)/python robust.py
 	cd benchmarks && ../$(BIN)/python precision_difference.py
 
 picture: $(VENV)/.dev

@@ -13,13 +13,13 @@ from record import print_table
 import diffdag as dd
 
 
-def measure(p, neighbours, n, pairs):
+def measure(method, p, neighbours, n, pairs):
     found = wrong_kind = far = 0
     for k in range(pairs):
         rng = np.random.default_rng([730_000, p, n, k])
         pair = dd.simulate_pair(p, neighbours=neighbours, changes=3, rng=rng)
         result = (
-            dd.DifferenceDAG(method="paper").fit(pair.first.sample(n, rng), pair.second.sample(n, rng)).result_
+            dd.DifferenceDAG(method=method).fit(pair.first.sample(n, rng), pair.second.sample(n, rng)).result_
         )
         place = {name: k for k, name in enumerate(pair.first.names)}
         for edge in result.edge_list:
@@ -29,7 +29,7 @@ def measure(p, neighbours, n, pairs):
                 found += 1
                 wrong_kind += edge.change != ("added" if before == 0 else "removed")
                 far += abs(edge.delta - (before - after)) > 4 * edge.stderr
-    return [p, neighbours, n, found, f"{wrong_kind / found:.0%}", f"{far / found:.0%}"]
+    return [method, p, neighbours, n, found, f"{wrong_kind / found:.0%}", f"{far / found:.0%}"]
 
 
 def main() -> None:
@@ -37,7 +37,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=60)
     options = parser.parse_args()
     cells = [(8, 4, 2000), (8, 4, 20_000), (10, 6, 2000), (10, 6, 20_000)]
+    cells = [(method, *cell) for method in ("paper", "order") for cell in cells]
     columns = [
+        "method",
         "p",
         "N_a",
         "rows",

@@ -134,6 +134,7 @@ def _options(
     pass
 
 
+WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
 Method = Annotated[
     str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
 ]
@@ -222,7 +223,7 @@ def fit(
     }
     model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
     choice: dict[str, Any] = {"columns": _names(columns), "drop": _names(drop), "missing": missing}
-    with _working("Estimating the difference"):
+    with _working(WORKING):
         model.fit(one, two, **choice)
     _deliver(replace(model.result_, labels=labels), out, as_json=json)
 
@@ -242,7 +243,7 @@ def demo(
     baseline, other = load_sachs_pair(condition)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
 
-    with _working("Estimating the difference"):
+    with _working(WORKING):
         result = DifferenceDAG().fit(baseline, other).result_
     print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
     _deliver(replace(result, labels=("baseline", condition.lower())), out)

@@ -21,7 +21,7 @@ from diffdag.ordersearch.state import FloatArray
 
 G, A, B = 2.0, 0.9, 3.65
 # A changed variance costs this share of a changed coefficient: there are p of the one and p^2 of the other.
-VARIANCE_SHARE = 0.7
+VARIANCE_SHARE = 0.6
 
 
 def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
@@ -45,10 +45,10 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
     --------
     >>> penalties(1e6, 1e6, 3, 10).round(2)[:2]
     array([[11.86, 11.86, 11.86],
-           [ 8.3 ,  8.3 ,  8.3 ]])
+           [ 7.12,  7.12,  7.12]])
     >>> penalties(100, 100, 30, 30)[:, [0, -1]].round(1)
     array([[ 13.3,  13.4],
-           [  9.3,  11.3],
+           [  8. ,   9.7],
            [197. , 168. ]])
     """
     rows, k = n1 + n2, np.arange(p)
@@ -61,7 +61,9 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
         _variance_ratio(n1, n2, np.asarray(tail(level / 2, free1, free2) * free1, float), free2)
         for tail in (stats.f.isf, stats.f.ppf)
     ]
-    table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), VARIANCE_SHARE * free / rows * np.maximum(*ratios), free])
+    table: FloatArray = np.array(
+        [free / 2 * np.log1p(t * t / free), VARIANCE_SHARE * free / rows * np.maximum(*ratios), free]
+    )
     return table
 
 
