@@ -13,7 +13,7 @@ from scipy import stats
 
 import diffdag
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
-from diffdag.ordersearch.penalty import penalties
+from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
 from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, walk_from
 from diffdag.ordersearch.state import new_space
 from diffdag.ordersearch.walk import walk
@@ -251,7 +251,7 @@ def test_walks_end_where_all_orders_do():
         problem = simulated(seed, 8 + seed % 3, variances=(0.5, 1, 2), variances_drawn="per-condition")
         expected = _compare_all(problem)
         found = _walk_many(problem, np.random.default_rng(seed), 1, None)
-        assert 2 <= found.reached <= found.starts
+        assert 1 <= found.reached <= found.starts
         above.append(found.best.score - expected.best.score)
         same += bool((found.best.changed == expected.best.changed).all())
         common = found.margins.keys() & expected.margins.keys()
@@ -291,14 +291,17 @@ def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
     np.testing.assert_allclose(penalties(30, 50, 9, 9), penalties(50, 30, 9, 9), rtol=1e-9)
     assert (np.diff(penalties(40, 40, 20, 20)[VARIANCE]) > 0).all()  # few free rows make ratios large
     for total, rows in ((3, 1e9), (20, 1e9), (100, 1e6)):
-        price = max(np.log(2 * rows) / 2 + 2 * np.log(total), 1.3 + 3.45 * np.log(total))
-        np.testing.assert_allclose(penalties(rows, rows, 3, total)[:2], price, rtol=1e-3)
+        price = max(np.log(2 * rows) / 2 + 2 * np.log(total), A + B * np.log(total))
+        change, variance, _ = penalties(rows, rows, 3, total)
+        np.testing.assert_allclose(change, price, rtol=1e-3)
+        np.testing.assert_allclose(variance, VARIANCE_SHARE * price, rtol=1e-3)
 
 
 def test_few_rows_keep_the_level_of_many():
     n1, n2, k, total = 30, 45, 8, 10
     change, variance, free = penalties(n1, n2, total, total)[:, k]
-    level = stats.chi2.sf(2 * (1.3 + 3.45 * np.log(total)), 1)
+    price = A + B * np.log(total)
+    level, variance_level = stats.chi2.sf([2 * price, 2 * VARIANCE_SHARE * price], 1)
     t = np.sqrt(free * np.expm1(2 * change / free))  # of the coefficient at which a change just pays
     assert 2 * stats.t.sf(t, free) == pytest.approx(level, rel=1e-6)
 
@@ -310,7 +313,9 @@ def test_few_rows_keep_the_level_of_many():
     ratios = np.geomspace(1e-3, 1e3, 200_001)
     outside = ratios[gain(ratios) < variance][[0, -1]]
     f = stats.f(n1 - 1 - k, n2 - 1 - k)
-    assert level / 2 in (pytest.approx(f.cdf(outside[0]), rel=0.01), pytest.approx(f.sf(outside[1]), rel=0.01))
+    # The tail that is harder to reach has the level; the other is rarer still.
+    tails = sorted([f.cdf(outside[0]), f.sf(outside[1])])
+    assert tails[1] == pytest.approx(variance_level / 2, rel=0.01)
 
 
 # The whole

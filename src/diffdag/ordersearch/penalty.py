@@ -53,17 +53,15 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
     """
     rows, k = n1 + n2, np.arange(p)
     price = max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(total))
-    level = stats.chi2.sf(2 * price, 1)
+    level, variance_level = stats.chi2.sf([2 * price, 2 * VARIANCE_SHARE * price], 1)
     free = rows - 3.0 - k
     t = stats.t.isf(level / 2, free)
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
     ratios = [
-        _variance_ratio(n1, n2, np.asarray(tail(level / 2, free1, free2) * free1, float), free2)
+        _variance_ratio(n1, n2, np.asarray(tail(variance_level / 2, free1, free2) * free1, float), free2)
         for tail in (stats.f.isf, stats.f.ppf)
     ]
-    table: FloatArray = np.array(
-        [free / 2 * np.log1p(t * t / free), VARIANCE_SHARE * free / rows * np.maximum(*ratios), free]
-    )
+    table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), free / rows * np.maximum(*ratios), free])
     return table
 
 

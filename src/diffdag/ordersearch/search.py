@@ -180,7 +180,7 @@ def _walk_many(
         if better.score > best.score - ROUNDING:
             break
         best = walk_from(problem, better.order, sweeps=SWEEPS)
-        reached = sum(_agree(problem, item, best) for item in found)
+        reached = max(1, sum(_agree(problem, item, best) for item in found))
     margins = {edge: item.score - best.score for edge, item in zip(edges, turned, strict=True)}
     return Optimum(best, len(found), reached, margins)
 
