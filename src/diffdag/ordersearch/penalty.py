@@ -53,7 +53,7 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
     """
     rows, k = n1 + n2, np.arange(p)
     price = max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(total))
-    level, variance_level = stats.chi2.sf([2 * price, 2 * VARIANCE_SHARE * price], 1)
+    level, variance_level = (stats.chi2.sf(2 * share * price, 1) for share in (1.0, VARIANCE_SHARE))
     free = rows - 3.0 - k
     t = stats.t.isf(level / 2, free)
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
