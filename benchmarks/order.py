@@ -106,8 +106,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args()
-    pair = dd.simulate_pair(13, neighbours=3, rng=0)
-    for p in (5, 13):  # compile
+    pair = dd.simulate_pair(15, neighbours=3, rng=0)
+    for p in (5, 15):  # compile
         names = pair.first.names[:p]
         moments = [dd.Moments.from_array(pair.first.sample(200, k)).select(names) for k in range(2)]
         dd.DifferenceDAG().fit_moments(*moments)

@@ -66,7 +66,7 @@ def optimum() -> None:
         same = agree = 0
         for k in range(50):
             _, problem = draw(10, 6, n, k)
-            exact, walks = _compare_all(problem), _walk_many(problem, np.random.default_rng(k), 2, None)
+            exact, walks = _compare_all(problem), _walk_many(problem, np.random.default_rng(k), 2)
             same += abs(exact.best.score - walks.best.score) < 1e-3
             agree += bool((exact.best.changed == walks.best.changed).all())
         rows.append([n, f"{same} of 50", f"{agree} of 50"])

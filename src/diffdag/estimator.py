@@ -213,9 +213,11 @@ class DifferenceDAG:
         before = precedence(
             names, order=self.order, tiers=self.tiers, required=self.required, forbidden=self.forbidden
         )
+        knowledge = ("order", "tiers", "required", "forbidden")
+        known = tuple(name for name in knowledge if getattr(self, name) is not None)
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
         jobs = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
-        return OrderSettings(self.noise == "equal", before, rng, jobs)
+        return OrderSettings(self.noise == "equal", before, rng, jobs, known)
 
     def _check_parameters(self) -> None:
         for name, allowed in {
@@ -231,7 +233,11 @@ class DifferenceDAG:
         number = threshold is None or isinstance(threshold, (int, float, np.number))
         if not number or (threshold is not None and not 0 <= threshold < math.inf):
             raise InputError(f"threshold must be a number, 0 or larger; it is {threshold!r}")
-        if jobs is not None and (not isinstance(jobs, int) or jobs == 0):
+        rng = self.rng
+        whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
+        if rng is not None and not whole and not isinstance(rng, np.random.Generator):
+            raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+        if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
             raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {jobs!r}")
 
     def _check_method_options(self) -> None:

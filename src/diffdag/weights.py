@@ -103,8 +103,6 @@ def regress_jointly(
     block = np.ix_([*index, target], [*index, target])
     units = np.outer(scale[[*index, target]], scale[[*index, target]])
     one, two = first.scatter[block] / units, second.scatter[block] / units
-    loss = (k + m) / 2 if separate else 0.0  # each condition bears half of the coefficients
-    freedom = np.array([first.n - 1 - loss, second.n - 1 - loss])
     variances = np.ones(2)
     for _ in range(50 if separate else 1):
         weights = 1 / variances
@@ -117,6 +115,9 @@ def regress_jointly(
         if not separate:
             variances = np.full(2, rss.sum() / max(first.n + second.n - 2 - k - m, 1))
             break
+        # The first condition bears this many of the coefficients, the second the others.
+        borne = float(np.trace(inverse @ _stacked(one, two, np.array([weights[0], 0.0]), k, extra)[0]))
+        freedom = np.array([first.n - 1 - borne, second.n - 1 - (k + m - borne)])
         before, variances = variances, np.maximum(rss / np.maximum(freedom, 1), 1e-300)
         if np.allclose(before, variances, rtol=1e-10, atol=0.0):
             break

@@ -1,1 +1,1 @@
-"""Search over causal orders for the sparsest change (METHOD 3d): the default method."""
+"""Search over causal orders for the sparsest change: the default method."""

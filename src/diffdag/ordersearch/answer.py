@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_order
 from diffdag.ordersearch.state import FloatArray
 from diffdag.result import DifferenceResult, Edge, estimated_edge, labelled, model_edges
 from diffdag.sem import LinearSEM
-from diffdag.validation import join_names, plural
+from diffdag.validation import InputError, join_names, plural
 from diffdag.weights import JointRegression, regress_jointly
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -24,6 +24,7 @@ TIE = 0.5
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
+LEAST_ROWS = 100  # a variable
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class OrderSettings:
     before: BoolArray
     rng: np.random.Generator
     jobs: int
-    progress: Callable[[str], None] | None = None
+    known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
 
     def among(self, members: Sequence[int]) -> BoolArray:
         """What is known about the order of some of the variables."""
@@ -87,7 +88,7 @@ def fit_samples(first: Moments, second: Moments, settings: OrderSettings) -> Dif
         settings.among(members),
         len(first.names),
     )
-    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    optimum = search_orders(problem, settings.rng, settings.jobs)
     answer = Answer(first.names, members, optimum)
     fits = _regressions(answer, first, second)
     edges = tuple(_estimated_edges(answer, fits))
@@ -106,15 +107,28 @@ def fit_models(first: LinearSEM, second: LinearSEM, settings: OrderSettings) -> 
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
+    if rows < LEAST_ROWS * p:
+        raise InputError(
+            "the covariance matrices of these models are too close to singular to compare orders in double "
+            "precision; use method='paper', which works with square roots, or smaller weights"
+        )
     problem = Problem.from_scatter(
         sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, settings.before, p
     )
-    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    optimum = search_orders(problem, settings.rng, settings.jobs)
     answer = Answer(first.names, tuple(range(p)), optimum)
     tied = answer.tied()
     directed = {(i, j) for i, causes in answer.causes().items() for j in causes} - tied
+    # Along a given order that is not the models' own, edges are those of regressions.
+    structural = all(first.weights[edge] != second.weights[edge] for edge in directed)
+    if structural:
+        edges = (*model_edges(directed, first, second), *_undirected(answer))
+    else:
+        zero = np.zeros(p)
+        one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
+        edges = tuple(_estimated_edges(answer, _regressions(answer, one, two)))
     return DifferenceResult(
-        edge_list=(*model_edges(directed, first, second), *_undirected(answer)),
+        edge_list=edges,
         delta_precision=labelled(first.precision() - second.precision(), first.names),
         samples=None,
         settings={**_settings(answer, problem, settings), "rows": rows},
@@ -160,7 +174,7 @@ def _undirected(answer: Answer) -> list[Edge]:
 
 
 def _precision_difference(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> FloatArray:
-    """Of the fitted models: only rows of the structural equations that changed differ (METHOD 1, precision)."""
+    """Of the fitted models: only rows of the structural equations that changed differ."""
     p = len(answer.names)
     delta: FloatArray = np.zeros((p, p))
     for i, (earlier, fit) in fits.items():
@@ -181,7 +195,8 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
         "noise": "equal" if settings.equal_noise else "auto",
         "penalty": float(problem.rules.table[CHANGE, 0]),
         "score": optimum.best.score,
-        "search": _how(optimum),
+        "search": _how(optimum, settings),
+        "known_beforehand": list(settings.known),
         "starts": optimum.starts,
         "starts_at_optimum": optimum.reached,
         "tie": TIE,
@@ -195,11 +210,11 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
     }
 
 
-def _how(optimum: Optimum) -> str:
+def _how(optimum: Optimum, settings: OrderSettings) -> str:
     """How far the best order can be trusted to be the best."""
     if optimum.starts:
         return f"{optimum.reached} of {optimum.starts} starts found these changes"
-    return "all admissible orders compared"
+    return "order given" if "order" in settings.known else "all admissible orders compared"
 
 
 def _places(answer: Answer) -> dict[str, Any]:
@@ -209,12 +224,20 @@ def _places(answer: Answer) -> dict[str, Any]:
     for i, causes in answer.causes().items():
         active |= {i, *causes}
     loose = {node for edge in tied for node in edge}
+    layers: dict[int, int] = {}
+    for i in answer.order:  # causes come first here, so that their layers are known
+        settled = [j for j in answer.causes().get(i, ()) if (i, j) not in tied]
+        if i not in loose and (settled or any(i in others for others in answer.causes().values())):
+            layers[i] = max((layers.get(j, -1) + 1 for j in settled), default=0)
     return {
         "method": "order",
         "variables": names,
-        "invariant": tuple(name for k, name in enumerate(names) if k not in active),
+        "invariant": tuple(names[k] for k in sorted(answer.members) if k not in active),
         "unresolved": tuple(names[k] for k in sorted(loose)),
-        "order": tuple((names[k],) for k in answer.order if k in active - loose),
+        "order": tuple(
+            tuple(names[k] for k, own in sorted(layers.items()) if own == layer)
+            for layer in range(max(layers.values(), default=-1) + 1)
+        ),
     }
 
 

@@ -1,6 +1,6 @@
 """What a change has to pay, by the number of predecessors.
 
-With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` (METHOD 3d) and ``a + b log p``.
+With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` and ``a + b log p``.
 The first makes false alarms vanish as rows grow; the second keeps them below 5 % of data sets without any
 change, however few the rows: a search over orders looks at many more regressions than there are pairs of
 variables, but their number grows with p alone. That is a level: the probability that twice a likelihood ratio

@@ -1,4 +1,4 @@
-"""What it costs to place a variable behind its predecessors (METHOD 3d).
+"""What it costs to place a variable behind its predecessors.
 
 The variable is regressed on all its predecessors in both conditions at once, with shared coefficients except
 on a change set C, and a shared noise variance unless it pays to let it differ:
@@ -56,6 +56,8 @@ EXHAUSTIVE = whole(12)
 ROUNDS = 20
 # Only if two variances gain this share of their penalty at the solution for one are they looked at closely.
 SUSPECT = 0.25
+# Rows, in penalties, below which that is not enough.
+SMALL_TABLE = 5.0
 # Differences of costs up to this are not worth another round.
 NEGLIGIBLE = 1e-3
 # Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, and free rows.
@@ -88,7 +90,7 @@ def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
 
 @inner
 def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
-    """The same, without the short cuts."""
+    """The same, with a closer look."""
     penalty, extra = rules.table[CHANGE, t], rules.table[VARIANCE, t]
     rss, m = _shared_fit(space, rules, t, EXHAUSTIVE)
     base, share = _base(space, rules, t)
@@ -97,7 +99,12 @@ def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
         return best, size, separate
     rss1, rss2 = _shared_residuals(space, t, m)
     if base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m > best - SUSPECT * extra:
-        return best, size, separate
+        # In a small table a large change can pass for noise: then the bound by separate regressions decides.
+        if min(rules.n1, rules.n2) > SMALL_TABLE * penalty:
+            return best, size, separate
+        rss1, rss2 = _free_residuals(space, t)
+        if base + share * (_cost_of_two(rss1, rss2, rules) - base) + extra > best:
+            return best, size, separate
     chosen, kept = space.whole[CHOSEN], space.whole[KEPT]
     for u in range(m):
         kept[u] = chosen[u]

@@ -1,4 +1,4 @@
-"""Which variables take part, where they are too many to order all of them (METHOD 3e).
+"""Which variables take part, where they are too many to order all of them.
 
 Regressions along an order need more rows than variables. Where there are not enough, or so many variables
 that the search would take hours, the D-trace estimate of the precision difference, which is sparse and quick,
@@ -41,19 +41,23 @@ def screen(first: Moments, second: Moments) -> Screened:
     p = len(first.names)
     most = max(2, min(MOST, int(min(first.n, second.n) / ROWS_PER_VARIABLE)))
     if p <= most:
-        return Screened(tuple(range(p)), {"screened_out": 0})
+        return Screened(tuple(range(p)), {"screened_out": []})
     fraction, members = _smallest_penalty(first, second, most)
+    reason = f"{min(first.n, second.n)} rows can order" if most < MOST else "the search can take"
     note = (
-        f"{plural(p - len(members), 'variable')} of {p} were screened out before the search: with "
-        f"{min(first.n, second.n)} rows at most {most} can be ordered. Changes there are not seen, and weights "
-        "are given the variables that were kept"
+        f"{plural(p - len(members), 'variable')} of {p} were screened out before the search, because {reason} "
+        f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"
     )
-    return Screened(members, {"screened_out": p - len(members), "screening_penalty": fraction}, (note,))
+    kept = set(members)
+    out = [name for k, name in enumerate(first.names) if k not in kept]
+    return Screened(members, {"screened_out": out, "screening_penalty": fraction}, (note,))
 
 
 def _smallest_penalty(first: Moments, second: Moments, most: int) -> tuple[float, tuple[int, ...]]:
     problem = standardise(first, second)
-    chosen: tuple[float, tuple[int, ...]] = (1.0, ())
+    # Where no penalty does, the variables of which the covariances differ most.
+    largest = np.argsort(-np.abs(problem.target).max(axis=1), kind="stable")[:most]
+    chosen: tuple[float, tuple[int, ...]] = (1.0, tuple(sorted(largest.tolist())))
     for fraction in FRACTIONS:
         trial = replace(problem, penalty=fraction * problem.penalty_max)
         answer = solve_dtrace(trial, TOLERANCE * trial.penalty, max_rounds=20, max_sweeps=100)
@@ -63,5 +67,7 @@ def _smallest_penalty(first: Moments, second: Moments, most: int) -> tuple[float
         members = tuple(np.union1d(rows, columns).tolist())
         if len(members) > most:
             break
+        if len(members) < 2:
+            continue
         chosen = (float(fraction), members)
     return chosen

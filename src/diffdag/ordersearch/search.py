@@ -7,7 +7,7 @@ did is part of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from diffdag.ordersearch.walk import walk
 BoolArray = NDArray[np.bool_]
 
 # Up to so many variables all orders are compared.
-DYNAMIC = 12
+DYNAMIC = 14
 # Annealing: steps for each pair of positions, first and last temperature in penalties (docs/order.md).
 STEPS, HOT, COLD = 100, 10.0, 0.1
 # Walks in a round, and rounds at most, by number of variables; every second round takes twice as many steps.
@@ -121,15 +121,13 @@ def walk_from(
     return Found(tuple(place.tolist()), float(score), changed, separate)
 
 
-def search_orders(
-    problem: Problem, rng: np.random.Generator, jobs: int, progress: Callable[[str], None] | None = None
-) -> Optimum:
+def search_orders(problem: Problem, rng: np.random.Generator, jobs: int) -> Optimum:
     """The order with the least score that respects what is known beforehand."""
     p, before = problem.p, problem.rules.before
     if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
         best = walk_from(problem, np.argsort(before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
-    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
+    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs)
 
 
 def _edges(found: Found) -> list[tuple[int, int]]:
@@ -158,14 +156,10 @@ def _compare_all(problem: Problem) -> Optimum:
     return Optimum(best, 0, 0, margins)
 
 
-def _walk_many(
-    problem: Problem, rng: np.random.Generator, jobs: int, progress: Callable[[str], None] | None
-) -> Optimum:
+def _walk_many(problem: Problem, rng: np.random.Generator, jobs: int) -> Optimum:
     found: list[Found] = []
     rounds = next(count for most, count in ROUNDS if problem.p <= most)
     for round_ in range(rounds):
-        if progress is not None:
-            progress(f"walks {len(found) + 1} to {len(found) + WALKS} of at most {WALKS * rounds}")
         steps = STEPS * problem.p**2 * 2 ** (round_ // 2)
         starts = [(rng.permutation(problem.p), int(rng.integers(2**31))) for _ in range(WALKS)]
         found += _in_threads(jobs, (delayed(_descend)(problem, order, steps, seed) for order, seed in starts))
@@ -195,7 +189,8 @@ def _agree(problem: Problem, found: Found, best: Found) -> bool:
 
 
 def _in_threads(jobs: int, tasks: Iterable[object]) -> list[Found]:
-    found: list[Found] = Parallel(n_jobs=jobs, prefer="threads")(tasks)
+    todo = list(tasks)
+    found: list[Found] = Parallel(n_jobs=max(1, min(jobs, len(todo))), prefer="threads")(todo)
     return found
 
 
