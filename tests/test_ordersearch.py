@@ -270,7 +270,7 @@ def test_walks_respect_what_is_known_and_do_not_depend_on_threads():
     known[np.ix_(range(7), range(7, 14))] = True
     for before in (known, known.T.copy(), np.zeros((p, p), bool)):
         problem = simulated(5, p, before=before)
-        one, two = (_walk_many(problem, np.random.default_rng(1), jobs, None) for jobs in (1, 2))
+        one, two = (_walk_many(problem, np.random.default_rng(1), jobs) for jobs in (1, 2))
         assert (one.best.order, one.best.score, one.margins) == (two.best.order, two.best.score, two.margins)
         assert respects(one.best.order, before)
         for _ in range(20):  # no order drawn at random is better
@@ -498,12 +498,12 @@ def test_a_changed_noise_variance_is_no_edge():
 def test_fewer_rows_than_variables_are_screened_and_saved(tmp_path):
     pair = simulate_pair(30, neighbours=2, changes=3, rng=0)
     result = DifferenceDAG().fit(pair.first.sample(20, 1), pair.second.sample(20, 2)).result_
-    assert result.settings["screened_out"] >= 30 - 13
+    assert len(result.settings["screened_out"]) >= 30 - 13
     assert any("screened out" in note for note in result.notes)
     outside = set(result.variables) - set(result.settings["search_order"])
-    assert len(outside) == result.settings["screened_out"]
+    assert outside == set(result.settings["screened_out"])
     assert not outside & {name for edge in result.edge_list for name in (edge.source, edge.target)}
-    assert outside <= set(result.invariant)
+    assert not outside & set(result.invariant)  # nobody looked
     _, *tables = example(0)
     for saved in (result, DifferenceDAG().fit(*tables).result_):
         saved.save(tmp_path)
@@ -547,20 +547,23 @@ def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, cho
     squares = (answer - design @ beta) ** 2
     rss = np.array([squares[:40].sum(), squares[40:].sum()])
     shared = np.full(2, rss.sum() / (110 - 2 - k - m))
-    np.testing.assert_allclose(
-        variances, rss / (np.array([39, 69]) - (k + m) / 2) if separate else shared, rtol=1e-6
-    )
+    leverage = np.einsum("ij,jk,ik->i", scaled, spread, scaled)
+    free = np.array([40 - leverage[:40].sum(), 70 - leverage[40:].sum()])
+    np.testing.assert_allclose(variances, rss / free if separate else shared, rtol=1e-6)
 
 
 def test_joint_weights_of_many_rows_converge():
     tables = [np.random.default_rng(side).standard_normal((100, 3)) * [1, 1, 1 + 4 * side] for side in (0, 1)]
     fits = []
-    for factor in (1, 10**4):  # the same moments per row: the same estimates but for one degree of freedom
+    for factor in (
+        10**3,
+        10**5,
+    ):  # the same moments per row: the same estimates but for some degrees of freedom
         moments = [Moments.from_array(table) for table in tables]
         moments = [Moments(m.names, m.n * factor, m.mean, m.scatter * factor) for m in moments]
         fits.append(regress_jointly(*moments, 2, [0, 1], [], separate=True))
     few, many = fits
-    np.testing.assert_allclose(many.first, few.first, rtol=1e-6)
+    np.testing.assert_allclose(many.first, few.first, rtol=1e-3)
 
 
 @pytest.mark.parametrize("separate", [False, True])
