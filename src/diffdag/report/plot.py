@@ -104,7 +104,8 @@ class _Picture:
             Link(place[edge.source], place[edge.target], head=7.0 + 1.7 * stroke if edge.directed else 0.0)
             for edge, stroke in zip(self.edges, self.strokes, strict=True)
         ]
-        self.layout: Layout = arrange(sizes, links, [place[name] for name in self.unresolved])
+        effects = {edge.target for edge in self.edges if edge.directed}
+        self.layout: Layout = arrange(sizes, links, [place[name] for name in self.unresolved - effects])
         self.sizes = sizes
         wanted = max([self.layout.width, 260.0, *map(text_width, self.caption)])
         self.legend, legend_height = self._legend(wanted)
