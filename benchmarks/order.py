@@ -7,7 +7,8 @@ r"""The order search on samples: directed F1, share of exact answers, and time, 
 Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never
 as found. The oracle knows a causal order and regresses each variable on all that precede it in each table; it
 reports coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seed
-760000 was looked at while the price of a changed variance was being set; 790000 was run once, on the finished code.
+760000 was looked at while the price of a changed variance was being set; 790000 was run once, on the finished
+code.
 """
 
 from __future__ import annotations
