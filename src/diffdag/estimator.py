@@ -170,11 +170,11 @@ class DifferenceDAG:
 
         Options that act on rows, `covariance` and `effective_samples`, are not used.
         """
+        self._check_parameters()
         check_same_columns(first.names, second.names, ("first", "second"))
         return self._fit_moments(first, second.select(first.names), ())
 
     def _fit_moments(self, first: Moments, second: Moments, notes: tuple[str, ...]) -> Self:
-        self._check_parameters()
         for moments, label in ((first, "first"), (second, "second")):
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         if self.method == "paper":

@@ -97,7 +97,8 @@ def regress_jointly(
     >>> fit.first.round(3), fit.second.round(3), fit.error_delta.round(3)
     (array([2.15]), array([0.95]), array([0.158]))
     """
-    index, extra = list(predecessors), [list(predecessors).index(j) for j in changed]
+    index = list(predecessors)
+    extra = [index.index(j) for j in changed]
     k, m = len(index), len(extra)
     scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))
     block = np.ix_([*index, target], [*index, target])
