@@ -17,7 +17,6 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from diffdag.files import read_table
-from diffdag.sem import default_names
 from diffdag.validation import (
     InputError,
     Missing,
@@ -30,6 +29,7 @@ from diffdag.validation import (
     check_same_columns,
     check_shape,
     check_varies,
+    default_names,
     join_names,
     plural,
 )

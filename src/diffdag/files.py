@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from diffdag.sem import default_names
-from diffdag.validation import InputError, plural
+from diffdag.validation import InputError, default_names, plural
 
 _DELIMITERS = ",;\t|"
 

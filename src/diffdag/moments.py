@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffdag.atomic import write_atomic
-from diffdag.sem import default_names
-from diffdag.validation import InputError, join_names
+from diffdag.validation import InputError, default_names, join_names
 
 FloatArray = NDArray[np.float64]
 BLOCK_ROWS = 65_536

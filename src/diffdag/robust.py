@@ -38,8 +38,7 @@ from scipy.stats import kendalltau, rankdata
 from threadpoolctl import threadpool_limits
 
 from diffdag.moments import Moments
-from diffdag.sem import default_names
-from diffdag.validation import DiffDagWarning, InputError, check_shape, check_varies, join_names
+from diffdag.validation import DiffDagWarning, InputError, check_shape, check_varies, default_names, join_names
 
 FloatArray = NDArray[np.float64]
 Covariance = Literal["sample", "winsorised", "spearman", "kendall"]

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from diffdag.validation import InputError
+from diffdag.moments import Moments
+from diffdag.validation import InputError, default_names
 
 FloatArray = NDArray[np.float64]
 Noise = Literal["gaussian", "uniform", "laplace", "student"]
@@ -110,6 +111,23 @@ class LinearSEM:
         shape = (int(n), len(self.names))
         noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
         return self._effects(noise * np.sqrt(self.noise_variances))
+
+    def sample_moments(self, n: int, rng: RNG = None) -> Moments:
+        """Draw the moments of `n` independent rows without drawing the rows: the cost does not depend on `n`.
+
+        For Gaussian noise only: the mean is Gaussian, the scatter independent of it and Wishart (Bartlett's
+        decomposition). The distribution is the same as that of ``Moments.from_array(sem.sample(n))``.
+        """
+        p = len(self.names)
+        if self.noise != "gaussian" or n <= p:
+            raise InputError("moments can be drawn for Gaussian noise and more rows than variables; use sample")
+        rng = np.random.default_rng(rng)
+        root = np.tril(rng.standard_normal((p, p)), -1)
+        root[np.diag_indices(p)] = np.sqrt(rng.chisquare(n - 1 - np.arange(p)))
+        scale = np.sqrt(self.noise_variances)
+        half = self._effects(root.T * scale)
+        mean = self._effects(rng.standard_normal((1, p)) * scale)[0] / math.sqrt(n)
+        return Moments(self.names, n, mean, half.T @ half)
 
     def _effects(self, noise: FloatArray) -> FloatArray:
         """Rows of noise to rows of ``X = (I - B)^-1 e``, by substitution along the causal order."""
@@ -310,11 +328,6 @@ def causal_order(edges: NDArray[np.bool_]) -> tuple[int, ...]:
     if len(order) < len(edges):
         raise InputError("the weights have a cycle; a structural equation model here must be acyclic")
     return tuple(order)
-
-
-def default_names(p: int) -> tuple[str, ...]:
-    """Names for variables that came without: X1, ..., Xp."""
-    return tuple(f"X{k}" for k in range(1, p + 1))
 
 
 def _as_float(what: str, values: ArrayLike, dimensions: int) -> FloatArray:

@@ -61,6 +61,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def default_names(p: int) -> tuple[str, ...]:
+    """Names for variables that came without: X1, ..., Xp."""
+    return tuple(f"X{k}" for k in range(1, p + 1))
+
+
 def check_names(names: Sequence[str], label: str) -> None:
     """Refuse columns that cannot be told apart by name."""
     if "" in names:

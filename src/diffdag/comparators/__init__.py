@@ -1,0 +1,31 @@
+"""Every method of estimating a difference graph, side by side: one file a method, found by being here.
+
+A file of this folder that defines ``METHODS``, a tuple of `Method`, is all that a new method takes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from diffdag.comparators.method import Method
+from diffdag.validation import InputError, join_names
+
+__all__ = ["Method", "all_methods", "find_method"]
+
+
+@cache
+def all_methods() -> dict[str, Method]:
+    """Every method by name, whether or not what it needs is installed."""
+    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    found = [method for module in modules for method in getattr(module, "METHODS", ())]
+    return {method.name: method for method in sorted(found, key=lambda method: method.name)}
+
+
+def find_method(name: str) -> Method:
+    """The method of that name."""
+    methods = all_methods()
+    if name not in methods:
+        raise InputError(f"no method is called {name!r}; there are {join_names(methods)}")
+    return methods[name]

@@ -1,0 +1,38 @@
+"""The methods of this package in the form of the comparators: the order search and Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diffdag.comparators.method import Method
+from diffdag.estimator import DifferenceDAG
+from diffdag.moments import Moments
+from diffdag.result import DifferenceResult
+from diffdag.scoring import BoolArray, graph_of
+
+
+def result_graph(result: DifferenceResult) -> BoolArray:
+    """The edges of an answer as a matrix."""
+    edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
+    return graph_of(result.variables, edges)
+
+
+def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
+    """`DifferenceDAG` with these parameters, on one core."""
+    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second).result_)
+
+
+def order(first: Moments, second: Moments) -> BoolArray:
+    """The default of this package."""
+    return fit(first, second)
+
+
+def paper(first: Moments, second: Moments) -> BoolArray:
+    """Algorithm 1 with the linear programme and the default threshold, which falls with the number of rows."""
+    return fit(first, second, method="paper")
+
+
+METHODS = (
+    Method("order", "order search by a joint score, the default of diffdag", order),
+    Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
+)
