@@ -32,7 +32,13 @@ def paper(first: Moments, second: Moments) -> BoolArray:
     return fit(first, second, method="paper")
 
 
+def paper_fixed(first: Moments, second: Moments) -> BoolArray:
+    """Algorithm 1 with epsilon at 0.1 whatever the number of rows, and a penalty of 0.3 sqrt(log p / n)."""
+    return fit(first, second, method="paper", penalty="rate:0.3", threshold=0.1)
+
+
 METHODS = (
     Method("order", "order search by a joint score, the default of diffdag", order),
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
+    Method("paper-fixed", "the same with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
 )

@@ -1,0 +1,186 @@
+"""The command line: it parses, calls and prints; the work is done elsewhere.
+
+stdout is the answer, stderr is everything else. Commands import what they need when they run, so that
+``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+# The base of all usage errors, under a public name in every release of typer (which once depended on
+# click and now contains it).
+_UsageError: type[Any] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="diffdag",
+    help="What changed between two conditions: the difference DAG of two tables over the same variables.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow terminal is no reason to lose the answer
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What follows the program's name.
+
+    Returns
+    -------
+    int
+        0 done, 2 bad input or usage, 130 interrupted.
+    """
+    try:
+        with _warnings_as_lines():
+            code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
+            sys.stdout.flush()
+        return int(code or 0)
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
+        return 0
+    except OSError as error:
+        place = f"'{error.filename}': " if error.filename is not None else ""
+        say(f"error: {place}{error.strerror or error}; check the path and its permissions")
+    except _UsageError as error:
+        say(f"error: {error.format_message().rstrip('.')}; see diffdag --help")
+    except ValueError as error:
+        from diffdag.validation import InputError  # noqa: PLC0415
+
+        if not isinstance(error, InputError):
+            raise
+        say(f"error: {error}")
+    return BAD_INPUT
+
+
+def say(message: str) -> None:
+    """Print one line for the person, never more, even where a column's name has a line break."""
+    print("diffdag:", " ".join(message.split("\n")), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Show the project's own warnings as plain lines."""
+    with warnings.catch_warnings():
+        default = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if category.__name__ == "DiffDagWarning":
+                say(f"warning: {message}")
+            else:
+                default(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Show that something is going on, on a terminal only; what is given can change the words."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+
+    with Console(stderr=True).status(what) as status:
+        yield status.update
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from diffdag import __version__  # noqa: PLC0415
+
+        print(f"diffdag {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def read_pair(
+    first: Path, second: Path | None, group: str | None, first_group: str | None, second_group: str | None
+) -> tuple[Any, Any, tuple[str, str]]:
+    """Read two files, or one file in two groups, and what to call them."""
+    from diffdag.data import read_table, split_groups  # noqa: PLC0415
+
+    if group is not None and second is None:
+        one, two, *labels = split_groups(read_table(first, text=[group]), group, first_group, second_group)
+        return one, two, (labels[0], labels[1])
+    if group is not None or second is None:
+        refuse("the two conditions are not clear; give two tables, or one table and --group")
+    if first_group is not None or second_group is not None:
+        refuse("--first and --second choose groups; say in which column with --group")
+    paths = (first, second)
+    stems = [path.name.split(".")[0] for path in paths]
+    names = stems if stems[0] != stems[1] else [str(path) for path in paths]
+    return read_table(first), read_table(second), (names[0], names[1])
+
+
+def print_files(files: Sequence[Path]) -> None:
+    """Say which files were written."""
+    print("Written:")
+    for path in files:
+        print(f"  {path}")
+
+
+def check_folder(out: Path | None) -> None:
+    """Refuse before the work is done what could not be written after it."""
+    if out is not None and out.exists() and not out.is_dir():
+        refuse(f"--out '{out}' is a file; give a folder")
+
+
+def refuse(message: str) -> NoReturn:
+    """End with an error in one line."""
+    from diffdag.validation import InputError  # noqa: PLC0415
+
+    raise InputError(message)
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Split a,b,c; a name that contains a comma goes in double quotes."""
+    return (
+        None if text is None else [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    )
+
+
+def split_numbers(option: str, text: str) -> list[float]:
+    """Split 0.5,1,2."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        refuse(f"{option} '{text}' is not a list of numbers such as 0.5,1")

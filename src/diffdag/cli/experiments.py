@@ -1,0 +1,196 @@
+"""The commands around the paper: compare, reproduce, plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diffdag.cli.app import (
+    app,
+    check_folder,
+    print_files,
+    read_pair,
+    refuse,
+    say,
+    split_names,
+    working,
+)
+
+if TYPE_CHECKING:
+    from diffdag.comparators.compare import Comparison
+    from diffdag.experiments.runner import Experiment
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+EDGES_SHOWN = 40
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")],
+    second: Annotated[
+        Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
+    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
+    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a method is given up.")] = 60.0,
+    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
+    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for methods.csv, edges.csv, agreement.csv and compare.json.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run every available method on the same two tables, side by side."""
+    check_folder(out)
+    one, two, _ = read_pair(first, second, group, first_group, second_group)
+    from diffdag.comparators.compare import compare_methods  # noqa: PLC0415
+
+    with working("Comparing methods") as status:
+        answer = compare_methods(
+            one,
+            two,
+            methods=split_names(methods),
+            order=split_names(order),
+            limit=limit,
+            columns=split_names(columns),
+            drop=split_names(drop),
+            missing=missing,  # type: ignore[arg-type]  # checked there
+            started=lambda name: status(f"Running {name}"),
+        )
+    files = [] if out is None else _write_comparison(answer, out)
+    print(answer.to_json() if json else comparison_text(answer), end="")
+    if files and not json:
+        print()
+        print_files(files)
+
+
+def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
+    from diffdag.atomic import write_atomic  # noqa: PLC0415
+
+    texts = {
+        "methods.csv": answer.methods.to_csv(index=False, lineterminator="\n"),
+        "edges.csv": answer.edges.to_csv(index=False, lineterminator="\n"),
+        "agreement.csv": answer.agreement.to_csv(lineterminator="\n", float_format="%.4f"),
+        "compare.json": answer.to_json(),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    return [write_atomic(out / name, text) for name, text in texts.items()]
+
+
+def comparison_text(answer: Comparison) -> str:
+    """A comparison for the terminal: methods, edges, agreement, what was skipped."""
+    from diffdag.report.text import printable  # noqa: PLC0415
+
+    def table(frame: Any, **options: Any) -> str:
+        shown = frame.map(lambda value: printable(value) if isinstance(value, str) else value)
+        return str(shown.to_string(na_rep="", **options))
+
+    ran = answer.methods[answer.methods["skipped"] == ""].drop(columns="skipped")
+    ran = ran.astype({"edges": int, "directed": int})
+    edges = answer.edges
+    parts = [
+        f"{len(answer.names)} variables, {answer.samples[0]:,} and {answer.samples[1]:,} rows",
+        table(ran, index=False),
+        "Edges, most often found first (-> from source to target, <- the other way, -- undirected)\n"
+        + (table(edges.head(EDGES_SHOWN), index=False) if len(edges) else "none"),
+    ]
+    if len(edges) > EDGES_SHOWN:
+        parts[-1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"
+    if len(answer.graphs) > 1:
+        agreement = table(answer.agreement, float_format="{:.2f}".format)
+        parts.append(f"Agreement: pairs of variables found by both among those found by either\n{agreement}")
+    if answer.skipped:
+        lines = [f"  {name}: {printable(why)}" for name, why in answer.skipped.items()]
+        parts.append("\n".join(["Skipped", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[
+        str, typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4 or brain.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the table and the figures; reproduction/WHAT if left out.")
+    ] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Another number of pairs of models.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="brain: folder with two tables of regions and their coordinates."),
+    ] = None,
+) -> None:
+    """Run an experiment of the paper again; an interrupted run continues where it stopped."""
+    import diffdag.experiments as known  # noqa: PLC0415
+
+    if experiment not in known.NAMES:
+        refuse(f"no experiment is called '{experiment}'; there are {', '.join(known.NAMES)}")
+    if data is not None and experiment != "brain":
+        refuse(f"'{experiment}' draws its own data; --data is for brain")
+    folder = Path("reproduction") / f"{experiment}{'-quick' if quick else ''}" if out is None else out
+    check_folder(folder)
+    if jobs is not None and jobs == 0:
+        refuse("--jobs 0 leaves nobody to work; give 1 or more")
+    chosen = known.experiment(experiment, data)
+    settings = _settings(chosen, quick, {"pairs": pairs, "methods": split_names(methods), "seed": seed})
+    from diffdag.experiments.runner import run  # noqa: PLC0415
+
+    try:
+        files, text = run(chosen, settings, folder, jobs)
+    except KeyboardInterrupt:
+        say("what is finished is kept; the same command continues")
+        raise
+    print(text)
+    print()
+    print_files(files)
+
+
+def _settings(chosen: Experiment, quick: bool, given: dict[str, Any]) -> dict[str, Any]:
+    """The size asked for, with what the user set; refuse what the experiment has no use for."""
+    from diffdag.comparators import find_method  # noqa: PLC0415
+
+    settings = dict(chosen.quick if quick else chosen.full)
+    for name, value in given.items():
+        if value is not None:
+            if name not in settings:
+                refuse(f"'{chosen.name}' has no --{name}; leave it out")
+            settings[name] = value
+    for name in settings.get("methods", ()):
+        find_method(name)
+    return settings
+
+
+@app.command()
+def plan(
+    p: Annotated[int, typer.Option("--p", help="Number of variables.")],
+    changes: Annotated[int, typer.Option(help="Number of changed effects expected.")],
+    samples: Annotated[
+        int | None, typer.Option(help="Rows at hand in each table, the smaller number if they differ.")
+    ] = None,
+    parents: Annotated[
+        int | None, typer.Option(help="Changed causes of one variable at most; from p and changes if left out.")
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option(help="Half the smallest change of a partial correlation that has to be found.")
+    ] = 0.1,
+    delta: Annotated[float, typer.Option(help="Probability of failure, at most 0.5.")] = 0.05,
+    json: Json = False,
+) -> None:
+    """Say what the paper's theorems tell about the number of rows a study needs."""
+    from json import dumps  # noqa: PLC0415
+
+    from diffdag.planning import plan as make_plan  # noqa: PLC0415
+
+    answer = make_plan(p, changes, parents=parents, epsilon=epsilon, delta=delta, samples=samples)
+    print(dumps(answer.to_dict(), indent=2) if json else answer.text())

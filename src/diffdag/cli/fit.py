@@ -1,0 +1,183 @@
+"""The commands that estimate: fit, demo, report."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diffdag.cli.app import app, check_folder, print_files, read_pair, say, split_names, split_numbers, working
+
+if TYPE_CHECKING:
+    from diffdag.result import DifferenceResult
+
+WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
+Method = Annotated[
+    str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
+]
+Estimator = Annotated[
+    str | None,
+    typer.Option(help="With --method paper: dantzig (the paper's LP), dtrace, kliep or plugin."),
+]
+Penalty = Annotated[
+    str | None,
+    typer.Option(
+        help="With --method paper: fraction of the penalty that gives no change; or rate:C, C sqrt(log p / n)."
+    ),
+]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option(help="Folder for result.json, edges.csv, graph.graphml and report.html."),
+]
+
+
+@app.command()
+def fit(
+    first: Annotated[
+        Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ.")
+    ],
+    second: Annotated[
+        Path | None,
+        typer.Argument(metavar="B", help="Second table, unless --group splits the first."),
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
+    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
+    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    method: Method = None,
+    estimator: Estimator = None,
+    penalty: Penalty = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="With --method paper: its epsilon; smaller entries count as zero."),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
+    ] = None,
+    order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
+    tiers: Annotated[
+        Path | None, typer.Option(help="File with one tier a line, causes first: names separated by commas.")
+    ] = None,
+    required: Annotated[
+        list[str] | None, typer.Option(help="Direction an effect must have: 'a->b'. May be repeated.")
+    ] = None,
+    forbidden: Annotated[
+        list[str] | None, typer.Option(help="Direction it cannot have: 'a->b'. May be repeated.")
+    ] = None,
+    covariance: Annotated[
+        str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
+    ] = None,
+    effective_samples: Annotated[
+        str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads of the search; one a core if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
+    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    out: OutFolder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")] = False,
+) -> None:
+    """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
+    check_folder(out)
+    one, two, labels = read_pair(first, second, group, first_group, second_group)
+    from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
+
+    settings: dict[str, Any] = {
+        "method": method,
+        "estimator": estimator,
+        "penalty": _number_or_text(penalty),
+        "threshold": threshold,
+        "noise": noise,
+        "order": split_names(order),
+        "tiers": None if tiers is None else _tiers(tiers),
+        "required": required or None,
+        "forbidden": forbidden or None,
+        "covariance": covariance,
+        "effective_samples": _rows(effective_samples),
+        "n_jobs": jobs,
+        "rng": seed,
+    }
+    model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
+    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
+    with working(WORKING):
+        model.fit(one, two, **choice)
+    _deliver(replace(model.result_, labels=labels), out, as_json=json)
+
+
+@app.command()
+def demo(
+    condition: Annotated[
+        str,
+        typer.Option(help="icam2, akt-inhibitor, g0076, psitectorigenin, u0126, ly294002, pma or b2camp."),
+    ] = "u0126",
+    out: Annotated[Path, typer.Option(help="Folder for the answer.")] = Path("diffdag-demo"),
+) -> None:
+    """Compare two conditions of the embedded Sachs data: 11 proteins in single cells."""
+    from diffdag.datasets import SACHS_CONDITIONS, load_sachs_pair  # noqa: PLC0415
+
+    check_folder(out)
+    baseline, other = load_sachs_pair(condition)
+    from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
+
+    with working(WORKING):
+        result = DifferenceDAG().fit(baseline, other).result_
+    print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
+    _deliver(replace(result, labels=("baseline", condition.lower())), out)
+
+
+@app.command()
+def report(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result.json, or the folder it is in.")],
+) -> None:
+    """Write report.html next to a saved result."""
+    from diffdag.atomic import write_atomic  # noqa: PLC0415
+    from diffdag.report.page import render_page  # noqa: PLC0415
+    from diffdag.result import load_result  # noqa: PLC0415
+
+    page = render_page(load_result(result))
+    folder = result if result.is_dir() else result.parent
+    print_files([write_atomic(folder / "report.html", page)])
+
+
+def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = False) -> None:
+    """Write the files first: if that fails, nothing was said that suggests otherwise."""
+    files = [] if out is None else result.save(out)
+    if as_json:
+        sys.stdout.write(result.to_json())
+        for note in result.notes:
+            say(f"note: {note}")
+        return
+    print(result.summary())
+    if files:
+        print()
+        print_files(files)
+
+
+def _tiers(path: Path) -> list[list[str]]:
+    from diffdag.knowledge import read_tiers  # noqa: PLC0415
+
+    return read_tiers(path)
+
+
+def _rows(text: str | None) -> float | tuple[float, ...] | str | None:
+    """N, N1,N2 or a word; the estimator judges the rest."""
+    if text is None or "," not in text:
+        value = _number_or_text(text)
+        return (
+            value
+            if not isinstance(value, str) or value == "auto"
+            else split_numbers("--effective-samples", value)[0]
+        )
+    return tuple(split_numbers("--effective-samples", text))
+
+
+def _number_or_text(text: str | None) -> float | str | None:
+    """Give numbers as numbers; the estimator judges the rest."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text

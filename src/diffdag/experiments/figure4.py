@@ -1,0 +1,119 @@
+"""Figure 4 of the paper: exact recovery against C for 5, 10 and 15 variables, and against n and n / log p.
+
+If the number of rows needed grows with log p, the curves against ``n / log p`` (that is, against C) coincide
+while those against n do not. How well they do is measured: for each number of variables, the C at which half of
+the answers are exact, by logistic regression; its spread over the numbers of variables, on the scale of
+``log(n / log p)`` and of ``log n``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+
+from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
+from diffdag.experiments.journal import Row
+from diffdag.experiments.runner import Cell, Experiment, write_table
+from diffdag.experiments.trial import draw_data, draw_pair, product, rows_at, try_method
+
+DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
+KINDS = {"filtered": "pairs with epsilon >= 0.1", "unfiltered": "all pairs"}
+
+
+def cells(settings: Mapping[str, Any]) -> list[Cell]:
+    """One cell for each kind of pair, number of variables, pair, C and method."""
+    columns = {"kind": settings["kinds"], "p": settings["p"], "pair": range(settings["pairs"])}
+    return product({**columns, "C": settings["C"], "method": settings["methods"]})
+
+
+def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
+    """One method on the data of one pair."""
+    p, filtered = cell["p"], cell["kind"] == "filtered"
+    seed = (settings["seed"], p, int(filtered), cell["pair"])
+    pair = draw_pair(p, DENSITY * p, filtered, seed)
+    n = rows_at(cell["C"], p)
+    data = draw_data(pair, n, [*seed, round(100 * cell["C"])])
+    return {"n": n, **try_method(cell["method"], pair, data, settings["limit"])}
+
+
+def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Path], str]:
+    """Panels against n / log p and against n, and where half of the answers are exact."""
+    summary = summarise(table, ["kind", "method", "p", "C", "n"], ["exact", "f1"])
+    summary["rows_by_log_p"] = summary["n"] / np.log(summary["p"])
+    summary["curve"] = [f"p = {p}" for p in summary["p"]]
+    halves = half_way(table)
+    files = [write_table(folder / "figure4-summary.csv", summary.drop(columns="curve"))]
+    files.append(write_table(folder / "figure4-half.csv", halves))
+    for x, label in {"rows_by_log_p": "n / log p = exp(C)", "n": "n"}.items():
+        panels = [
+            Panel(f"share exact, {method}, {KINDS[str(kind)]}", "exact", part)
+            for (kind, method), part in summary.groupby(["kind", "method"], sort=False)
+        ]
+        name = "figure4" if x != "n" else "figure4-n"
+        columns = len(settings["methods"])
+        files += draw_panels(panels, x, label, folder / name, columns=columns, curve="curve", log=True)
+    text = [
+        f"{method}, {KINDS[str(kind)]}\n{text_table(part, 'p', 'C', ['exact'])}"
+        for (kind, method), part in summary.groupby(["kind", "method"], sort=False)
+    ]
+    return files, "\n\n".join([*text, halves.to_string(index=False, float_format="{:.2f}".format)])
+
+
+def half_way(table: pd.DataFrame) -> pd.DataFrame:
+    """Where half of the answers are exact, as C and as log n; and the spread over the numbers of variables."""
+    rows = []
+    for (kind, method, p), part in table.dropna(subset="exact").groupby(["kind", "method", "p"], sort=False):
+        middle = _logistic_middle(part["C"].to_numpy(float), part["exact"].to_numpy(float))
+        rows.append(
+            {
+                "kind": kind,
+                "method": method,
+                "p": p,
+                "C_half": middle,
+                "log_n_half": middle + math.log(math.log(float(str(p)))),
+            }
+        )
+    halves = pd.DataFrame(rows)
+    spread = halves.groupby(["kind", "method"])[["C_half", "log_n_half"]].transform(lambda x: x.max() - x.min())
+    return halves.assign(C_spread=spread["C_half"], log_n_spread=spread["log_n_half"])
+
+
+def _logistic_middle(x: np.ndarray, exact: np.ndarray) -> float:
+    """Where a logistic curve through shares of successes passes one half.
+
+    Not a number if it does not within the sizes looked at. A small ridge keeps the slope
+    finite where all answers on one side are exact and none on the other.
+    """
+
+    def loss(parameters: np.ndarray) -> float:
+        middle, slope = parameters
+        logit = np.exp(slope) * (x - middle)
+        return float(np.logaddexp(0, -logit) @ exact + np.logaddexp(0, logit) @ (1 - exact) + 0.01 * slope**2)
+
+    middle = float(minimize(loss, [float(x.mean()), 0.0], method="Nelder-Mead").x[0])
+    return middle if x.min() <= middle <= x.max() else math.nan
+
+
+_SETTINGS = {
+    "kinds": list(KINDS),
+    "methods": ["order", "paper"],
+    "p": [5, 10, 15],
+    "limit": 60.0,
+    "seed": 833_000,
+}
+EXPERIMENT = Experiment(
+    name="figure4",
+    title="Figure 4: logarithmic dependence on p",
+    key=("kind", "p", "C", "pair", "method"),
+    cells=cells,
+    work=work,
+    finish=finish,
+    full={**_SETTINGS, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},
+    quick={**_SETTINGS, "pairs": 5, "C": [3, 5, 7, 9]},
+)

@@ -1,0 +1,176 @@
+"""Run an experiment cell by cell, in any number of processes, from wherever the last run stopped.
+
+A cell is one row of the table to be: a method on one data set. Cells depend on nothing but their own columns
+and the seed, so the finished table does not depend on interruptions, on the number of processes, or on the
+order in which they end. Times are kept in the journal and in a table of their own.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from diffdag.atomic import write_atomic
+from diffdag.experiments.journal import Journal, Row
+
+Cell = dict[str, Any]
+TIME = "seconds"
+AGAIN = "again"  # a row that says what was missing, to be filled by a later run
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+    key : tuple of str
+        Columns that tell cells apart.
+    cells : callable
+        ``cells(settings)`` gives all cells, in the order of the finished table.
+    work : callable
+        ``work(cell, settings)`` fills one row. It is called in other processes.
+    finish : callable
+        ``finish(table, folder, settings)`` draws from the table and nothing else; it returns the files written
+        and a text for the screen.
+    full, quick : mapping
+        Settings of the two sizes, JSON values only.
+    """
+
+    name: str
+    title: str
+    key: tuple[str, ...]
+    cells: Callable[[Mapping[str, Any]], list[Cell]]
+    work: Callable[[Cell, Mapping[str, Any]], Row]
+    finish: Callable[[pd.DataFrame, Path, Mapping[str, Any]], tuple[list[Path], str]]
+    full: Mapping[str, Any]
+    quick: Mapping[str, Any]
+
+
+def run(
+    experiment: Experiment, settings: Mapping[str, Any], folder: Path, jobs: int | None = None
+) -> tuple[list[Path], str]:
+    """Fill the table, draw from it, and say what came out.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    settings : mapping
+        Its size; a folder that was begun with other settings is refused.
+    folder : Path
+        For the journal, the table and the figures.
+    jobs : int, optional
+        Processes; one a core if left out.
+    """
+    cells = experiment.cells(settings)
+    journal = Journal(
+        folder / f"{experiment.name}.journal", {"experiment": experiment.name, **settings}, experiment.key
+    )
+    with journal.open():
+        done = {key for key, row in journal.rows.items() if not row.get(AGAIN)}
+        open_cells = [cell for cell in cells if journal.key_of(cell) not in done]
+        with _progress(experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
+            for row in _rows(experiment, open_cells, settings, jobs):
+                journal.append(row)
+                advance()
+    table = pd.DataFrame([journal.rows[journal.key_of(cell)] for cell in cells])
+    files = [write_table(folder / f"{experiment.name}.csv", table.drop(columns=[TIME, AGAIN], errors="ignore"))]
+    if TIME in table:
+        files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
+    about = {"experiment": experiment.name, "settings": dict(settings), **_where()}
+    files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(about, indent=1) + "\n"))
+    drawn, text = experiment.finish(
+        pd.read_csv(files[0], keep_default_na=False, na_values=[""]), folder, settings
+    )
+    return [*files, *drawn], text
+
+
+def _rows(
+    experiment: Experiment, cells: Sequence[Cell], settings: Mapping[str, Any], jobs: int | None
+) -> Iterator[Row]:
+    if not cells:
+        return
+    count = min(joblib.effective_n_jobs(-1 if jobs is None else jobs), len(cells))
+    pool = joblib.Parallel(n_jobs=count, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)
+    yield from pool(joblib.delayed(_one)(experiment.work, cell, settings) for cell in cells)
+
+
+def _one(work: Callable[[Cell, Mapping[str, Any]], Row], cell: Cell, settings: Mapping[str, Any]) -> Row:
+    """One row, on one core."""
+    with threadpool_limits(limits=1):
+        return {**cell, **work(cell, settings)}
+
+
+@contextmanager
+def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
+    """A bar with the time left, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=120) as progress:
+        task = progress.add_task(title, total=total, completed=done)
+        yield lambda: progress.advance(task)
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table as CSV."""
+    return write_atomic(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
+
+
+def _times(table: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
+    """Median and worst time of each method in each setting, over the pairs."""
+    by = [name for name in key if name != "pair"]
+    times = table.groupby(by, sort=False)[TIME].agg(["median", "max"]).reset_index()
+    return times.round({"median": 4, "max": 4})
+
+
+def _where() -> dict[str, Any]:
+    """Where and when the table was finished."""
+    from diffdag import __version__  # noqa: PLC0415
+
+    here = Path(__file__).resolve().parent
+    git = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+    except OSError:
+        commit = ""
+    return {
+        "date": str(datetime.datetime.now(tz=datetime.UTC).date()),
+        "diffdag": __version__,
+        "commit": commit or None,
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
