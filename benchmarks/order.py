@@ -5,10 +5,8 @@ r"""The order search on samples: directed F1, share of exact answers, and time, 
     python benchmarks/order.py --only null          false alarms on data without any change
 
 Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never
-as found. The oracle knows a causal order and regresses each variable on all that precede it in each table; it
-reports coefficients whose difference is significant at 5 % after Bonferroni's correction for all pairs. Seed
-760000 was looked at while the price of a changed variance was being set; 790000 was run once, on the finished
-code.
+as found. The oracle (`diffdag.comparators.oracle`) knows a causal order. Seed 760000 was looked at while the
+price of a changed variance was being set; 790000 was run once, on the finished code.
 """
 
 from __future__ import annotations
@@ -21,8 +19,10 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
+from diffdag.comparators.oracle import oracle
+from diffdag.comparators.ours import result_graph
+from diffdag.scoring import score
 from diffdag.sem import causal_order
-from diffdag.weights import regress
 
 SEED = 760_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))
@@ -46,23 +46,6 @@ SETTINGS = [
 NULL = [(10, 6, n, 400) for n in (100, 300, 1000, 10000)] + [(50, 30, n, 100) for n in (100, 300, 1000, 10000)]
 
 
-def f1(truth: set, found: set, claimed: int) -> float:
-    return 2 * len(truth & found) / (len(truth) + claimed) if truth or claimed else 1.0
-
-
-def oracle(pair, first, second) -> set:
-    order = causal_order((pair.first.weights != 0) | (pair.second.weights != 0))
-    names = first.names
-    pairs = len(names) * (len(names) - 1) / 2
-    found = set()
-    for k, i in enumerate(order[1:], start=1):
-        before, after = (regress(moments, i, order[:k]) for moments in (first, second))
-        z = (before.coefficients - after.coefficients) / np.hypot(before.stderrs, after.stderrs)
-        level = 2 * stats.norm.sf(np.abs(z)) * pairs
-        found |= {(names[order[j]], names[i]) for j in np.flatnonzero(level < 0.05)}
-    return found
-
-
 def run(setting, seed):
     name, pairs, p, neighbours, n, options = setting
     rows = []
@@ -73,16 +56,16 @@ def run(setting, seed):
         start = time.perf_counter()
         result = dd.DifferenceDAG().fit_moments(*moments).result_
         seconds = time.perf_counter() - start
-        found = {(edge.source, edge.target) for edge in result.edge_list if edge.directed}
-        loose = sum(not edge.directed for edge in result.edge_list)
-        known = oracle(pair, *moments)
+        found = score(pair.changed, result_graph(result))
+        order = causal_order((pair.first.weights != 0) | (pair.second.weights != 0))
+        known = score(pair.changed, oracle(*moments, order))
         rows.append(
             (
-                f1(pair.edges, found, len(result.edge_list)),
-                found == pair.edges and not loose,
-                f1(pair.edges, known, len(known)),
-                known == pair.edges,
-                loose,
+                found.f1,
+                found.exact,
+                known.f1,
+                known.exact,
+                found.undirected,
                 seconds,
                 result.settings["starts"],
                 result.settings["starts_at_optimum"],

@@ -15,19 +15,15 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
+from diffdag.comparators.ours import result_graph
 from diffdag.ordersearch.search import Problem, _compare_all, _walk_many
 from diffdag.ordersearch.state import ORDER, look, new_space
 from diffdag.ordersearch.subset import best_subset, fit_cost
+from diffdag.scoring import score
 from diffdag.sem import causal_order
 
 SEED = 770_000
 PAIRS = 100
-
-
-def edges_of(result):
-    return {(e.source, e.target) for e in result.edge_list if e.directed}, [
-        frozenset((e.source, e.target)) for e in result.edge_list if not e.directed
-    ]
 
 
 def population() -> None:
@@ -44,10 +40,11 @@ def population() -> None:
                     if kind == "two":
                         variances[rng.choice(p, p - 2, replace=False)] = 1
                     second = dd.LinearSEM(pair.second.weights, variances)
-                found, loose = edges_of(dd.DifferenceDAG().fit_population(pair.first, second).result_)
-                exact += found == pair.edges and not loose
-                ties += bool(loose)
-                skeletons += {*map(frozenset, found), *loose} == set(map(frozenset, pair.edges))
+                result = dd.DifferenceDAG().fit_population(pair.first, second).result_
+                found = score(pair.changed, result_graph(result))
+                exact += found.exact
+                ties += bool(found.undirected)
+                skeletons += found.skeleton_exact
             rows.append([p, neighbours, change, kind, f"{exact} of {PAIRS}", ties, f"{skeletons} of {PAIRS}"])
     columns = ["p", "N_a", "change", "noise variances changed", "exact and directed", "ties", "right skeleton"]
     print_table("Exact covariances", columns, rows)
@@ -137,20 +134,12 @@ def broken() -> None:
                 rng = np.random.default_rng([SEED, k, 1])
                 pair = dd.simulate_pair(10, neighbours=6, changes=changes, rng=rng, **options)
                 result = dd.DifferenceDAG().fit(*tables(case, pair, rng)).result_
-                found, _ = edges_of(result)
+                found = score(pair.changed, result_graph(result))
                 if changes == 0:
-                    alarms += bool(result.edge_list)
+                    alarms += bool(found.claimed)
                 else:
-                    total = len(result.edge_list) + len(pair.edges)
-                    hits = len(found & pair.edges)
-                    scores.append(
-                        (
-                            2 * hits / total if total else 1,
-                            found == pair.edges,
-                            hits / max(1, len(result.edge_list)),
-                        )
-                    )
-        f1, exact, _ = np.mean(scores, axis=0)
+                    scores.append((found.f1, found.exact))
+        f1, exact = np.mean(scores, axis=0)
         rows.append([case, f"{f1:.3f}", f"{exact:.2f}", f"{alarms} of {PAIRS}"])
     print_table(
         "Assumptions that do not hold, p = 10, N_a = 6, n = 2525",

@@ -12,17 +12,17 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
+from diffdag.comparators.ours import result_graph
+from diffdag.scoring import score
 
 ROWS = [(10, 6, 0.05, 50), (50, 35, 0.05, 50), (100, 80, 0.05, 50), (10, 3, 0.2, 200), (30, 4, 0.1, 100)]
 
 
 def fit(first, second):
-    """Directed and undirected edges, and seconds."""
+    """The difference graph, and seconds."""
     start = time.perf_counter()
-    edges = dd.DifferenceDAG(method="paper").fit_population(first, second).result_.edge_list
-    taken = time.perf_counter() - start
-    directed = {(edge.source, edge.target) for edge in edges if edge.directed}
-    return directed, {frozenset((edge.source, edge.target)) for edge in edges if not edge.directed}, taken
+    result = dd.DifferenceDAG(method="paper").fit_population(first, second).result_
+    return result_graph(result), time.perf_counter() - start
 
 
 def equal_noise(seed):
@@ -31,8 +31,8 @@ def equal_noise(seed):
         exact, times = 0, []
         for k in range(pairs):
             pair = dd.simulate_pair(p, neighbours=neighbours, change=change, rng=seed + k)
-            directed, undirected, taken = fit(pair.first, pair.second)
-            exact += directed == pair.edges and not undirected
+            found, taken = fit(pair.first, pair.second)
+            exact += score(pair.changed, found).exact
             times.append(taken)
         cells = [f"{exact} of {pairs}", f"{np.mean(times):.2f} s", f"{max(times):.2f} s"]
         rows.append([p, neighbours, change, *cells])
@@ -47,15 +47,14 @@ def changed_noise(seed, pairs=200):
         pair = dd.simulate_pair(10, neighbours=6, rng=rng)
         variances, noisy = np.ones(10), rng.choice(10, 2, replace=False)
         variances[noisy] = rng.uniform(0.4, 0.8, 2) ** rng.choice([-1, 1], 2)
-        directed, undirected, _ = fit(pair.first, dd.LinearSEM(pair.second.weights, variances))
-        truth = {frozenset(edge) for edge in pair.edges}
-        found = undirected | {frozenset(edge) for edge in directed}
-        names = {pair.first.names[i] for i in noisy}
-        lost += len(truth - found)
-        wrong += len(directed - pair.edges)
-        superfluous += len(found - truth)
-        touching += sum(bool(edge & names) for edge in found - truth)
-        skeletons += found == truth
+        found, _ = fit(pair.first, dd.LinearSEM(pair.second.weights, variances))
+        skeleton, truth = (np.triu(graph | graph.T) for graph in (found, pair.changed))
+        more = np.argwhere(skeleton & ~truth)
+        lost += (truth & ~skeleton).sum()
+        wrong += (found & ~found.T & ~pair.changed).sum()
+        superfluous += len(more)
+        touching += np.isin(more, noisy).any(axis=1).sum()
+        skeletons += score(pair.changed, found).skeleton_exact
     columns = ["pairs", "changed edges lost", "directed edges wrong", "superfluous edges"]
     row = [pairs, lost, wrong, superfluous, f"{touching / superfluous:.1%}", skeletons]
     title = "Exact models, p = 10, N_a = 6, two noise variances changed"

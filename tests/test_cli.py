@@ -217,7 +217,7 @@ def test_interruption_is_130(monkeypatch, capsys):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_check_folder", interrupt)
+    monkeypatch.setattr("diffdag.cli.simulate.check_folder", interrupt)
     assert cli.run(SIMULATE) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -226,7 +226,7 @@ def test_a_programming_error_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ValueError("a slip of ours")
 
-    monkeypatch.setattr(cli, "_check_folder", fail)
+    monkeypatch.setattr("diffdag.cli.simulate.check_folder", fail)
     with pytest.raises(ValueError, match="a slip of ours"):
         cli.run(SIMULATE)
 
@@ -238,7 +238,7 @@ def test_own_warnings_are_lines(monkeypatch, capsys):
             warnings.warn("tables are small", DiffDagWarning, stacklevel=1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_check_folder", warn)
+    monkeypatch.setattr("diffdag.cli.simulate.check_folder", warn)
     cli.run(SIMULATE)
     assert "diffdag: warning: tables are small" in capsys.readouterr().err.splitlines()
 
@@ -247,7 +247,7 @@ def test_help_is_quick_and_names_the_commands():
     probe = "import sys; from diffdag import cli; cli.run(['--help']); sys.exit('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     assert done.returncode == 0, "--help loads numpy"
-    assert all(command in done.stdout for command in ("demo", "fit", "simulate", "report"))
+    assert all(command in done.stdout for command in ("demo", "fit", "simulate", "report", "compare", "reproduce", "plan"))
 
 
 # What is known beforehand, and rows that count for less

@@ -132,14 +132,14 @@ def test_plugin_with_fewer_rows_than_variables_says_what_to_do():
         precision_difference(first, second, method="plugin")
 
 
-@pytest.mark.parametrize("method", ["dantzig", "dtrace"])
+@pytest.mark.parametrize("method", ["dantzig", "dtrace", "kliep"])
 def test_penalty_of_one_gives_zero_and_a_little_less_does_not(method):
     first, second = sample_moments(8, 100, seed=2)
     assert not precision_difference(first, second, method=method, penalty=1.0).matrix.any()
     assert precision_difference(first, second, method=method, penalty=0.95).objective != 0
 
 
-@pytest.mark.parametrize("method", ["dantzig", "dtrace", "plugin"])
+@pytest.mark.parametrize("method", ["dantzig", "dtrace", "kliep", "plugin"])
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), factor=st.floats(1e-6, 1e6))
 def test_symmetries(method, seed, factor):
@@ -147,8 +147,9 @@ def test_symmetries(method, seed, factor):
     answer = precision_difference(first, second, method=method, penalty=0.2).matrix
     size = np.abs(answer).max() + 1e-12
     np.testing.assert_array_equal(answer, answer.T)
-    swapped = precision_difference(second, first, method=method, penalty=0.2).matrix
-    np.testing.assert_allclose(swapped, -answer, atol=1e-6 * size)
+    if method != "kliep":  # which takes the second table for the known one
+        swapped = precision_difference(second, first, method=method, penalty=0.2).matrix
+        np.testing.assert_allclose(swapped, -answer, atol=1e-6 * size)
     order = list(reversed(first.names))
     permuted = precision_difference(
         first.select(order), second.select(order), method=method, penalty=0.2

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from diffdag.comparators.compare import compare_methods
     from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
     from diffdag.moments import Moments
@@ -23,6 +24,7 @@ _HOME = {
     "LinearSEM": "sem",
     "Moments": "moments",
     "SEMPair": "sem",
+    "compare_methods": "comparators.compare",
     "load_result": "result",
     "load_sachs": "datasets",
     "load_sachs_pair": "datasets",
@@ -38,6 +40,7 @@ __all__ = [
     "LinearSEM",
     "Moments",
     "SEMPair",
+    "compare_methods",
     "load_result",
     "load_sachs",
     "load_sachs_pair",

@@ -34,7 +34,7 @@ class DifferenceDAG:
     method : {"order", "paper"}
         ``"order"`` searches over causal orders for the one along which least has to change (docs/order.md).
         ``"paper"`` is Algorithm 1 of Ghoshal, Bello and Honorio.
-    estimator : {"dantzig", "dtrace", "plugin"}
+    estimator : {"dantzig", "dtrace", "kliep", "plugin"}
         ``"paper"`` only: how precision differences are estimated; see `diffdag.precision_difference`.
     penalty : float or str, optional
         ``"paper"`` only: fraction of the penalty that gives no change, or ``"rate:c"`` for
@@ -84,7 +84,7 @@ class DifferenceDAG:
         self,
         *,
         method: Literal["order", "paper"] = "order",
-        estimator: Literal["dantzig", "dtrace", "plugin"] = "dantzig",
+        estimator: Literal["dantzig", "dtrace", "kliep", "plugin"] = "dantzig",
         penalty: Penalty | None = None,
         threshold: float | None = None,
         noise: Literal["auto", "equal"] = "auto",

@@ -11,6 +11,7 @@ import numpy as np
 from diffdag.moments import Moments
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
+from diffdag.precision.kliep import solve_kliep
 from diffdag.precision.plugin import solve_plugin
 from diffdag.precision.problem import (
     DifferenceProblem,
@@ -34,6 +35,7 @@ __all__ = [
 ESTIMATORS: dict[str, Callable[[DifferenceProblem], Solution]] = {
     "dantzig": solve_dantzig,
     "dtrace": solve_dtrace,
+    "kliep": solve_kliep,
     "plugin": solve_plugin,
 }
 
@@ -83,9 +85,9 @@ def precision_difference(
     ----------
     first, second : Moments
         Moments of the two tables, over the same variables.
-    method : {"dantzig", "dtrace", "plugin"}
-        ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``plugin``
-        the difference of the two inverses.
+    method : {"dantzig", "dtrace", "kliep", "plugin"}
+        ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``kliep`` a
+        sparse ratio of the two Gaussian densities, ``plugin`` the difference of the two inverses.
     penalty : float or str
         A fraction of the smallest penalty that gives zero, or ``"rate:c"`` for the paper's ``c sqrt(log p /
         n)`` with ``n`` the smaller number of rows. ``plugin`` does not use it.
