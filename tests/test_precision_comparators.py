@@ -38,7 +38,9 @@ def test_finds_the_changes_and_the_parents_they_join(method, seed):
     assert {(i, j) for i, j in np.argwhere(np.abs(change) > 1e-9).tolist() if i < j} == EXPECTED
     found = method.run(*(sem.sample_moments(50_000, rng) for sem in models))
     assert (found == found.T).all()
-    assert {(i, j) for i, j in np.argwhere(found).tolist() if i < j} == EXPECTED
+    edges = {(i, j) for i, j in np.argwhere(found).tolist() if i < j}
+    assert edges >= EXPECTED
+    assert len(edges - EXPECTED) <= (method.name == "debiased")  # its tests have a level of 5 %
     assert not method.directs
 
 
@@ -65,17 +67,16 @@ def test_refuses_collinear_columns(method):
 def test_fewer_rows_than_variables_give_an_answer_or_a_reason(method):
     rng = np.random.default_rng(823_300)
     few = [dd.Moments.from_array(rng.standard_normal((12, 20))) for _ in range(2)]
-    try:
-        found = method.run(*few)
-    except dd.InputError as error:
-        assert "rows" in str(error)
+    if method.name == "plugin":
+        with pytest.raises(dd.InputError, match="fewer rows than variables"):
+            method.run(*few)
     else:
-        assert found.shape == (20, 20)
+        assert method.run(*few).sum() <= 20
 
 
 def covariances(seed, p=6, n=100):
     rng = np.random.default_rng([823_400, seed])
-    pair = dd.simulate_pair(p, neighbours=3, changes=3, rng=rng)
+    pair = dd.simulate_pair(p, neighbours=min(3, p - 1), changes=min(3, p - 1), rng=rng)
     both = [sem.sample_moments(n, rng).covariance() for sem in (pair.first, pair.second)]
     return np.array([sigma / np.sqrt(np.outer(np.diag(sigma), np.diag(sigma))) for sigma in both])
 

@@ -57,7 +57,7 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
     answers = []
     for j in columns:
         unit = (rows == j).astype(float)
-        model.changeRowsBounds(p, rows, unit - penalty, unit + penalty)
+        model.changeRowsBounds(p, rows, unit - penalty, unit + penalty)  # type: ignore[attr-defined]
         model.run()
         if model.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             raise InputError(
@@ -72,7 +72,7 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
 def _model(sigma: FloatArray) -> highspy.Highs:
     """The programme in the positive and negative parts of ``w``, its rows still without bounds."""
     p = len(sigma)
-    model = highspy.Highs()
+    model = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in OPTIONS.items():
         model.setOptionValue(name, value)
     programme = highspy.HighsLp()
