@@ -5,8 +5,8 @@ DAG: the parents of a variable whose equation changed differ among each other, t
 answer is a superset of what changed, even with exact covariances; Algorithm 1 turns it into a difference DAG.
 
 Entries are on the scale of partial correlations (`diffdag.paper.differences`); the penalty and the threshold
-are the defaults of Algorithm 1 (`diffdag.selection`). Estimators: Zhao, Cai and Li (2014) by a linear programme,
-Yuan et al. (2017) for D-trace, Liu et al. (2017) for KLIEP, and the difference of the two inverses.
+are the defaults of Algorithm 1 (`diffdag.selection`). Estimators: Zhao, Cai and Li (2014) by a linear
+programme, Yuan et al. (2017) for D-trace, Liu et al. (2017) for KLIEP, and the difference of the two inverses.
 """
 
 from __future__ import annotations
