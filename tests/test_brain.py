@@ -76,7 +76,7 @@ def test_left_and_right_mirror_each_other(regions):
     assert (left["x"] < 0).all()
 
 
-@pytest.mark.parametrize("most", [None, 40])
+@pytest.mark.parametrize("most", [None, brain.QUICK_REGIONS])
 def test_twelve_occipital_regions_take_part(most):
     study = brain_data.invent_study(n=5, seed=820_101, most=most)
     part = {name for edge in study.truth.edges for name in edge}
@@ -90,7 +90,7 @@ def test_twelve_occipital_regions_take_part(most):
 
 
 def test_invented_data_depend_on_the_seed_only():
-    one, same, other = (brain_data.invent_study(3, seed, 40) for seed in (820_102, 820_102, 820_103))
+    one, same, other = (brain_data.invent_study(3, seed, 30) for seed in (820_102, 820_102, 820_103))
     pd.testing.assert_frame_equal(one.first, same.first)
     assert one.truth.edges != other.truth.edges
 
@@ -229,6 +229,11 @@ def test_a_method_that_takes_too_long_leaves_a_row(tmp_path):
     assert "paper: no answer, longer than 0.001 s" in text
     assert not [path for path in files if path.suffix == ".svg"]
     assert pd.read_csv(tmp_path / "brain-edges.csv").empty
+
+
+def test_other_methods_are_refused():
+    with pytest.raises(InputError, match="no method 'pc'; it has 'order' and 'paper'"):
+        brain.cells({**brain.EXPERIMENT.quick, "methods": ["order", "pc"]})
 
 
 def test_shared_edges_ignore_directions():

@@ -247,7 +247,10 @@ def test_help_is_quick_and_names_the_commands():
     probe = "import sys; from diffdag import cli; cli.run(['--help']); sys.exit('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     assert done.returncode == 0, "--help loads numpy"
-    assert all(command in done.stdout for command in ("demo", "fit", "simulate", "report", "compare", "reproduce", "plan"))
+    assert all(
+        command in done.stdout
+        for command in ("demo", "fit", "simulate", "report", "compare", "reproduce", "plan")
+    )
 
 
 # What is known beforehand, and rows that count for less

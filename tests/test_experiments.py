@@ -88,6 +88,15 @@ def test_other_settings_are_refused(undisturbed, capsys):
     assert "other settings" in capsys.readouterr().err
 
 
+def test_a_run_can_grow(undisturbed, tmp_path):
+    small = [*SMALL[:4], "1", "--methods", "oracle", "--jobs", "1", "--out", str(tmp_path)]
+    assert cli.run(small) == 0
+    one = pd.read_csv(tmp_path / "figure2.csv")
+    assert set(one["method"]) == {"oracle"}
+    assert cli.run([*SMALL, "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "figure2.csv").read_bytes() == (undisturbed / "figure2.csv").read_bytes()
+
+
 def test_outputs_name_no_place_of_this_machine(undisturbed):
     for path in undisturbed.iterdir():
         if path.suffix in {".csv", ".json", ".journal", ".svg"}:

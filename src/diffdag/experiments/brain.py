@@ -30,14 +30,14 @@ from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import EPSILON, SCORES
 from diffdag.result import DifferenceResult
 from diffdag.scoring import score
-from diffdag.validation import plural
+from diffdag.validation import InputError, join_names, plural
 
 METHODS: dict[str, dict[str, Any]] = {"order": {}, "paper": {"method": "paper", "threshold": EPSILON}}
 TITLES = {"order": "order search", "paper": f"Algorithm 1 of the paper, epsilon = {EPSILON}"}
 EDGE = ("source", "target", "directed", "change", "weight_first", "weight_second", "delta", "stderr")
 COUNTS = ("worth_first", "worth_second", "regions", "edges", "directed", "noise_changed", "penalty")
 INVENTED = {"n": 1_000, "seed": 834_000}
-QUICK_REGIONS = 40
+QUICK_REGIONS = 30
 LIMIT = 7_200.0
 CAUTION = (
     "A group may pool the time points of several subjects: differences between subjects, their motion and the "
@@ -56,9 +56,13 @@ def settings_for(data: Path | None, quick: bool) -> dict[str, Any]:
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
     """One cell for each method."""
-    return [
-        {"data": "invented" if settings["data"] is None else "given", "method": m} for m in settings["methods"]
-    ]
+    unknown = [name for name in settings["methods"] if name not in METHODS]
+    if unknown:
+        raise InputError(
+            f"the brain experiment has no method {join_names(unknown)}; it has {join_names(METHODS)}"
+        )
+    data = "invented" if settings["data"] is None else "given"
+    return [{"data": data, "method": name} for name in settings["methods"]]
 
 
 def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> Row:
@@ -85,7 +89,7 @@ def fit(study: Study, method: str) -> DifferenceResult:
 def describe(result: DifferenceResult, study: Study) -> Row:
     """Counts, scores where the truth is known, notes, and the edges themselves as JSON."""
     samples, noisy = result.samples or (None, None), result.settings.get("noise_changed")
-    edges = [{name: getattr(edge, name) for name in EDGE} for edge in result.edge_list]
+    edges = [{name: _short(getattr(edge, name)) for name in EDGE} for edge in result.edge_list]
     truth = None if study.truth is None else vars(score(study.truth.changed, result_graph(result)))
     scores = dict.fromkeys(SCORES) if truth is None else {name: float(truth[name]) for name in SCORES}
     return {
@@ -101,6 +105,10 @@ def describe(result: DifferenceResult, study: Study) -> Row:
         "notes": " | ".join(result.notes),
         "found": json.dumps(edges, allow_nan=False),
     }
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def finish(

@@ -94,7 +94,7 @@ def draw_brain(
             handles=handles, loc="outside lower center", ncols=min(len(handles), 9), frameon=False, fontsize=8.5
         )
     else:
-        axes[1].set_xlabel("no edge found", fontsize=10, color=INK)
+        figure.supxlabel("no edge found", fontsize=10, color=INK)
     return save_figure(figure, path)
 
 

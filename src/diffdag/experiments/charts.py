@@ -41,7 +41,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "plugin": ("#adb5bd", "X"),
     "fused-lasso": ("#a98467", "2"),
     "separate-lasso": ("#c9ada7", "3"),
-    "belilovsky": ("#4a4e69", "4"),
+    "debiased": ("#4a4e69", "4"),
 }
 OTHER = ("#555555", ".")
 

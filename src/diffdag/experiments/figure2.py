@@ -38,7 +38,7 @@ METHODS = [
     "plugin",
     "fused-lasso",
     "separate-lasso",
-    "belilovsky",
+    "debiased",
 ]
 
 
@@ -89,4 +89,5 @@ EXPERIMENT = Experiment(
     finish=finish,
     full={**_SETTINGS, "pairs": 50, "C": [5, 6, 7, 8, 9, 10, 11, 12, 13]},
     quick={**_SETTINGS, "pairs": 5, "C": [5, 7, 9, 11]},
+    axes=("kinds", "pairs", "C", "methods"),
 )

@@ -116,4 +116,5 @@ EXPERIMENT = Experiment(
     finish=finish,
     full={**_SETTINGS, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},
     quick={**_SETTINGS, "pairs": 5, "C": [3, 5, 7, 9]},
+    axes=("kinds", "p", "pairs", "C", "methods"),
 )

@@ -49,6 +49,9 @@ class Experiment:
         and a text for the screen.
     full, quick : mapping
         Settings of the two sizes, JSON values only.
+    axes : tuple of str
+        Settings that only say which cells there are. They may grow: a later run with more pairs or one more
+        method fills what is missing.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Experiment:
     finish: Callable[[pd.DataFrame, Path, Mapping[str, Any]], tuple[list[Path], str]]
     full: Mapping[str, Any]
     quick: Mapping[str, Any]
+    axes: tuple[str, ...] = ()
 
 
 def run(
@@ -70,16 +74,16 @@ def run(
     ----------
     experiment : Experiment
     settings : mapping
-        Its size; a folder that was begun with other settings is refused.
+        Its size; a folder that was begun with another seed or time limit is refused.
     folder : Path
         For the journal, the table and the figures.
     jobs : int, optional
         Processes; one a core if left out.
     """
     cells = experiment.cells(settings)
-    journal = Journal(
-        folder / f"{experiment.name}.journal", {"experiment": experiment.name, **settings}, experiment.key
-    )
+    about = {name: value for name, value in settings.items() if name not in experiment.axes}
+    about["experiment"] = experiment.name
+    journal = Journal(folder / f"{experiment.name}.journal", about, experiment.key)
     with journal.open():
         done = {key for key, row in journal.rows.items() if not row.get(AGAIN)}
         open_cells = [cell for cell in cells if journal.key_of(cell) not in done]
@@ -91,8 +95,8 @@ def run(
     files = [write_table(folder / f"{experiment.name}.csv", table.drop(columns=[TIME, AGAIN], errors="ignore"))]
     if TIME in table:
         files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
-    about = {"experiment": experiment.name, "settings": dict(settings), **_where()}
-    files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(about, indent=1) + "\n"))
+    made = {"experiment": experiment.name, "settings": dict(settings), **_where()}
+    files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(made, indent=1) + "\n"))
     drawn, text = experiment.finish(
         pd.read_csv(files[0], keep_default_na=False, na_values=[""]), folder, settings
     )

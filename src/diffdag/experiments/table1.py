@@ -63,4 +63,5 @@ EXPERIMENT = Experiment(
     finish=finish,
     full={"p": [10, 50, 100], "pairs": 50, "seed": 830_000},
     quick={"p": [10, 50, 100], "pairs": 10, "seed": 830_000},
+    axes=("p", "pairs"),
 )
