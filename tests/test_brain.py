@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from diffdag.experiments import brain, brain_data
-from diffdag.experiments.brain_picture import draw_brain, kinds, lobe_colours, outline, widths
+from diffdag.experiments.brain_picture import clearest, draw_brain, kinds, lobe_colours, outline, widths
 from diffdag.experiments.label_places import place_labels
 from diffdag.experiments.runner import run
 from diffdag.validation import InputError
@@ -276,6 +276,17 @@ def test_widths_and_kinds_of_edges():
     width = widths(edges["delta"])
     assert width[0] > width[2] > width[1]
     assert np.isfinite(widths(pd.Series([None, None], dtype=object))).all()
+
+
+def test_of_many_edges_the_clearest_are_drawn(regions, tmp_path):
+    names = list(regions["region"])
+    edges = pd.DataFrame({"source": names[:-1], "target": names[1:], "directed": True, "change": "added"})
+    edges["delta"], edges["stderr"] = 0.5, np.linspace(0.1, 1, len(edges))
+    edges.loc[100, ["directed", "delta", "stderr"]] = [False, np.nan, np.nan]
+    assert list(clearest(edges, 3).index) == [0, 1, 100]
+    picture = draw_brain(regions, edges, "many", tmp_path / "many")[0].read_text()
+    assert picture.count("<!-- Su1.L -->") == 0  # its edges are among the less clear ones
+    assert picture.count("<!-- Fr1.L -->") == 3
 
 
 def test_every_lobe_has_a_colour():

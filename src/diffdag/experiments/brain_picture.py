@@ -38,6 +38,7 @@ OTHER_LOBES = ("#7a9e7e", "#c97b63", "#6b7fa8", "#a88f5a", "#9a6fa0")
 MARGIN = 9.0  # mm between the outermost regions and the outline
 INCHES_PER_MM = 0.0262
 FONT_SIZE, SMALL_FONT_SIZE, MANY_LABELS = 6.6, 5.4, 30
+MOST_EDGES = 60
 CURVE = 0.18  # bow of an edge, as a share of its length
 INK, FAINT, SKIN = "#15202b", "#b4bcc6", "#f5f6f8"
 
@@ -70,14 +71,15 @@ def draw_brain(
     regions : DataFrame
         ``region, label, lobe, x, y, z`` (mm; x to the right, y to the front, z up).
     edges : DataFrame
-        ``source, target, directed, change, delta``.
+        ``source, target, directed, change, delta, stderr``. Of more than 60 the clearest 60 are drawn, and
+        only their regions are named; the title then says so.
     title : str
     path : Path
         Without ending.
     atlas : DataFrame, optional
         Regions from which the outline is drawn, if there are more than `regions`.
     """
-    whole = regions if atlas is None else atlas
+    whole, drawn = regions if atlas is None else atlas, clearest(edges, MOST_EDGES)
     outlines = [_outline(whole, view) for view in VIEWS]
     spans = [np.ptp(points, axis=0) + np.array([26.0, 18.0]) for points in outlines]
     width, height = sum(span[0] for span in spans), max(span[1] for span in spans)
@@ -85,9 +87,11 @@ def draw_brain(
     axes = figure.subplots(1, len(VIEWS), width_ratios=[span[0] for span in spans])
     for ax, view, points in zip(axes, VIEWS, outlines, strict=True):
         _draw_outline(ax, view, points, height)
-        _draw_regions(ax, view, regions, edges)
-        _draw_edges(ax, view, regions, edges)
-    figure.suptitle(title, fontsize=11, color=INK)
+        _draw_dots(ax, view, regions, edges)
+        _draw_edges(ax, view, regions, drawn)
+        _draw_names(ax, view, regions, drawn)
+    left_out = f" (the clearest {MOST_EDGES} are drawn)" if len(edges) > MOST_EDGES else ""
+    figure.suptitle(f"{title}{left_out}", fontsize=11, color=INK)
     handles = _legend(regions, edges)
     if handles:
         figure.legend(
@@ -146,36 +150,52 @@ def _draw_outline(ax: Axes, view: View, points: FloatArray, height: float) -> No
     ax.set_title(view.title, fontsize=9, color="#48525e", y=0.0, va="top")
 
 
-def _draw_regions(ax: Axes, view: View, regions: pd.DataFrame, edges: pd.DataFrame) -> None:
-    """Every region as a dot; those that take part coloured and named."""
+def clearest(edges: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The edges whose changes are most standard errors away from none; undirected ones are kept."""
+    if len(edges) <= most:
+        return edges
+    errors = np.abs(edges["delta"].to_numpy(float) / edges["stderr"].to_numpy(float))
+    places = np.argsort(-np.nan_to_num(errors, nan=np.inf), kind="stable")[:most]
+    return edges.iloc[np.sort(places)]
+
+
+def _taking_part(regions: pd.DataFrame, edges: pd.DataFrame) -> pd.DataFrame:
+    return regions[regions["region"].isin({*edges["source"], *edges["target"]})]
+
+
+def _draw_dots(ax: Axes, view: View, regions: pd.DataFrame, edges: pd.DataFrame) -> None:
+    """Every region as a dot; those that take part larger and coloured."""
     ax.scatter(regions[view.across], regions[view.up], s=5, color=FAINT, linewidths=0, zorder=1)
-    part = regions[regions["region"].isin({*edges["source"], *edges["target"]})]
-    if part.empty:
-        return
-    points = part[[view.across, view.up]].to_numpy(float)
-    colours = lobe_colours(regions["lobe"])
+    part, colours = _taking_part(regions, edges), lobe_colours(regions["lobe"])
     ax.scatter(
-        points[:, 0],
-        points[:, 1],
+        part[view.across],
+        part[view.up],
         s=30,
         color=[colours[lobe] for lobe in part["lobe"]],
         edgecolors="white",
         linewidths=0.7,
         zorder=4,
     )
-    size = FONT_SIZE if len(part) <= MANY_LABELS else SMALL_FONT_SIZE
+
+
+def _draw_names(ax: Axes, view: View, regions: pd.DataFrame, edges: pd.DataFrame) -> None:
+    """The names of the regions that take part, where they cover least, joined to their dots if far away."""
+    part = _taking_part(regions, edges)
+    if part.empty:
+        return
+    points = part[[view.across, view.up]].to_numpy(float)
+    font = FONT_SIZE if len(part) <= MANY_LABELS else SMALL_FONT_SIZE
     point = 1 / 72 / INCHES_PER_MM  # one typographic point in mm
-    sizes = np.array([[0.62 * size * point * len(label) + 1, 1.25 * size * point] for label in part["label"]])
-    lines = [_bow(*ends) for ends in _ends(view, regions, edges)]
+    sizes = np.array([[0.62 * font * point * len(label) + 1, 1.25 * font * point] for label in part["label"]])
+    lines = np.vstack([_bow(*ends) for ends in _ends(view, regions, edges)])
     middle = regions[[view.across, view.up]].to_numpy(float).mean(axis=0)
-    places = place_labels(points, sizes, np.vstack(lines), middle)
-    for label, at, place, box in zip(part["label"], points, places, sizes, strict=True):
-        gap = np.abs(place - at) - box / 2
-        if max(gap) > 2.5 * point:
+    places = place_labels(points, sizes, lines, middle)
+    for label, at, place, size in zip(part["label"], points, places, sizes, strict=True):
+        if max(np.abs(place - at) - size / 2) > 2.5 * point:
             ax.plot(*np.column_stack([at, place]), color="#8d97a3", linewidth=0.4, zorder=2.5)
         ax.text(
             float(place[0]), float(place[1]), label,
-            fontsize=size, color=INK, ha="center", va="center", zorder=5,
+            fontsize=font, color=INK, ha="center", va="center", zorder=5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}, parse_math=False,
         )  # fmt: skip
 
@@ -247,8 +267,7 @@ def lobe_colours(lobes: Sequence[str] | pd.Series) -> dict[str, str]:
 
 
 def _legend(regions: pd.DataFrame, edges: pd.DataFrame) -> list[Line2D]:
-    part = regions[regions["region"].isin({*edges["source"], *edges["target"]})]
-    colours = lobe_colours(regions["lobe"])
+    part, colours = _taking_part(regions, edges), lobe_colours(regions["lobe"])
     dots = [
         Line2D([], [], marker="o", linestyle="", color=colours[lobe], markersize=6, label=lobe)
         for lobe in dict.fromkeys(part["lobe"])

@@ -1,0 +1,152 @@
+"""Fill the tables of docs/reproduction.md from the files of finished runs in docs/reproduction/.
+
+    .venv/bin/python docs/make_reproduction.py                 fill the page
+    .venv/bin/python docs/make_reproduction.py FOLDER ...      first take over finished runs
+
+Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced. Rows of a run are kept compressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+HERE = Path(__file__).resolve().parent
+RUNS = HERE / "reproduction"
+PAGE = HERE / "reproduction.md"
+KEPT = ("-summary.csv", "-half.csv", "-edges.csv", "-times.csv", ".json", ".svg")
+
+
+def take_over(folder: Path) -> None:
+    """Copy the small files of a finished run, and its rows compressed."""
+    RUNS.mkdir(exist_ok=True)
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(KEPT):
+            shutil.copyfile(path, RUNS / path.name)
+        elif path.suffix == ".csv":
+            content = gzip.compress(path.read_bytes(), mtime=0)
+            (RUNS / f"{path.name}.gz").write_bytes(content)
+
+
+def made(name: str) -> str:
+    about = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
+    keys = ("date", "commit", "cores", "machine", "python")
+    date, commit, cores, machine, python = (about[key] for key in keys)
+    seed = about["settings"].get("seed")
+    return f"({date}, commit {commit}, seed {seed}, {cores} cores, {machine}, Python {python})"
+
+
+def markdown(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cell(row: pd.Series, names: list[str]) -> str:
+    if not row["answers"]:
+        return ""
+    text = " / ".join(f"{row[name]:.2f}" for name in names)
+    return f"{text} ({row['answers']:.0f})" if row["missing"] else text
+
+
+def wide(table: pd.DataFrame, index: str, column: str, names: list[str]) -> str:
+    """One line for each value of `index`, one column for each of `column`."""
+    columns = list(dict.fromkeys(table[column]))
+    rows = [[index, *(f"{column} = {value:g}" for value in columns)]]
+    for value in dict.fromkeys(table[index]):
+        part = table[table[index] == value].set_index(column)
+        rows.append([str(value), *(cell(part.loc[c], names) if c in part.index else "" for c in columns)])
+    return markdown(rows)
+
+
+def table1() -> str:
+    table = pd.read_csv(RUNS / "table1-summary.csv")
+    rows = [["p", "N_a", "edges of the first DAG", "changed edges", "pairs", "exact, ours", "exact, paper"]]
+    for row in table.itertuples():
+        cells = [row.p, row.neighbours, row.edges_first, row.true_edges, row.answers]
+        rows.append([*(f"{value:g}" for value in cells), f"{row.exact:.2f}", "1.0"])
+    return f"{made('table1')}\n\n{markdown(rows)}"
+
+
+def figure2(kind: str) -> str:
+    table = pd.read_csv(RUNS / "figure2-summary.csv")
+    return f"{made('figure2')}\n\n{wide(table[table['kind'] == kind], 'method', 'C', ['f1', 'exact'])}"
+
+
+def figure2_skeleton() -> str:
+    table = pd.read_csv(RUNS / "figure2-summary.csv")
+    return wide(table[table["kind"] == "unfiltered"], "method", "C", ["skeleton_f1"])
+
+
+def figure2_times() -> str:
+    table = pd.read_csv(RUNS / "figure2-times.csv")
+    table = table[(table["kind"] == "unfiltered") & table["C"].isin([5, 9, 13])]
+    rows = [["method", *(f"C = {c}: median, worst" for c in (5, 9, 13))]]
+    for name in dict.fromkeys(table["method"]):
+        part = table[table["method"] == name].set_index("C")
+        times = [f"{part.loc[c, 'median']:.3f} s, {part.loc[c, 'max']:.2f} s" for c in (5, 9, 13)]
+        rows.append([name, *times])
+    return markdown(rows)
+
+
+def figure3(variances: str, drawn: str) -> str:
+    table = pd.read_csv(RUNS / "figure3-summary.csv")
+    part = table[(table["variances"] == variances) & (table["drawn"] == drawn)]
+    scores = ["f1", "exact", "skeleton_f1", "skeleton_exact"]
+    return f"{made('figure3')}\n\n{wide(part, 'method', 'gamma', scores)}"
+
+
+def figure4(kind: str) -> str:
+    table = pd.read_csv(RUNS / "figure4-summary.csv")
+    part = table[table["kind"] == kind].copy()
+    part["method, p"] = [f"{method}, {p}" for method, p in zip(part["method"], part["p"], strict=True)]
+    part = part.sort_values(["method", "p", "C"])
+    return f"{made('figure4')}\n\n{wide(part, 'method, p', 'C', ['exact'])}"
+
+
+def figure4_half() -> str:
+    table = pd.read_csv(RUNS / "figure4-half.csv").sort_values(["kind", "method", "p"])
+    rows = [["pairs", "method", "p = 5", "p = 10", "p = 15", "spread of C", "spread of log n"]]
+    for (kind, method), part in table.groupby(["kind", "method"], sort=False):
+        halves = ["" if pd.isna(value) else f"{value:.1f}" for value in part["C_half"]]
+        spreads = [part["C_spread"].iloc[0], part["log_n_spread"].iloc[0]]
+        whole = not part["C_half"].isna().any()
+        rows.append([str(kind), str(method), *halves, *(f"{x:.1f}" if whole else "" for x in spreads)])
+    return markdown(rows)
+
+
+BLOCKS = {
+    "table1": table1,
+    "figure2 filtered": lambda: figure2("filtered"),
+    "figure2 unfiltered": lambda: figure2("unfiltered"),
+    "figure2 skeleton": figure2_skeleton,
+    "figure2 times": figure2_times,
+    "figure3 1-g,1,g shared": lambda: figure3("1-g,1,g", "shared"),
+    "figure3 1-g,1,g per-condition": lambda: figure3("1-g,1,g", "per-condition"),
+    "figure3 1-g,1,1+g shared": lambda: figure3("1-g,1,1+g", "shared"),
+    "figure3 1-g,1,1+g per-condition": lambda: figure3("1-g,1,1+g", "per-condition"),
+    "figure4 filtered": lambda: figure4("filtered"),
+    "figure4 unfiltered": lambda: figure4("unfiltered"),
+    "figure4 half": figure4_half,
+}
+
+
+def filled(page: str) -> str:
+    """The page with every block made anew."""
+
+    def block(match: re.Match[str]) -> str:
+        return f"<!-- begin {match[1]} -->\n{BLOCKS[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- begin ([^>]+) -->\n.*?<!-- end -->", block, page, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        take_over(Path(argument))
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
