@@ -86,27 +86,27 @@ def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
 
 
 def comparison_text(answer: Comparison) -> str:
-    """A comparison for the terminal: methods, edges, agreement, what was skipped."""
+    """A comparison for the terminal: methods, edges, agreement, what was skipped. Methods go by numbers."""
     from diffdag.report.text import printable  # noqa: PLC0415
 
-    def table(frame: Any, **options: Any) -> str:
-        shown = frame.map(lambda value: printable(value) if isinstance(value, str) else value)
-        return str(shown.to_string(na_rep="", **options))
-
+    number = {name: str(k) for k, name in enumerate(answer.graphs, start=1)}
     ran = answer.methods[answer.methods["skipped"] == ""].drop(columns="skipped")
-    ran = ran.astype({"edges": int, "directed": int})
-    edges = answer.edges
+    ran.insert(0, "no.", [number[name] for name in ran["method"]])
+    edges = answer.edges.rename(columns=number)
+    for end in ("source", "target"):
+        edges[end] = edges[end].map(printable)
+    shown = edges.head(EDGES_SHOWN).to_string(index=False) if len(edges) else "none"
     parts = [
         f"{len(answer.names)} variables, {answer.samples[0]:,} and {answer.samples[1]:,} rows",
-        table(ran, index=False),
-        "Edges, most often found first (-> from source to target, <- the other way, -- undirected)\n"
-        + (table(edges.head(EDGES_SHOWN), index=False) if len(edges) else "none"),
+        ran.astype({"edges": int, "directed": int}).to_string(index=False),
+        "Edges, most often found first (-> from source to target, <- the other way, -- undirected)\n" + shown,
     ]
     if len(edges) > EDGES_SHOWN:
         parts[-1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"
     if len(answer.graphs) > 1:
-        agreement = table(answer.agreement, float_format="{:.2f}".format)
-        parts.append(f"Agreement: pairs of variables found by both among those found by either\n{agreement}")
+        agreement = answer.agreement.rename(index=number, columns=number)
+        matrix = agreement.to_string(float_format="{:.1f}".format)
+        parts.append(f"Agreement: pairs of variables found by both among those found by either\n{matrix}")
     if answer.skipped:
         lines = [f"  {name}: {printable(why)}" for name, why in answer.skipped.items()]
         parts.append("\n".join(["Skipped", *lines]))

@@ -20,7 +20,9 @@ def all_methods() -> dict[str, Method]:
     """Every method by name, whether or not what it needs is installed."""
     modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
     found = [method for module in modules for method in getattr(module, "METHODS", ())]
-    return {method.name: method for method in sorted(found, key=lambda method: method.name)}
+    # The default first, then the others that direct edges.
+    found.sort(key=lambda method: (method.name != "order", not method.directs, method.name))
+    return {method.name: method for method in found}
 
 
 def find_method(name: str) -> Method:
