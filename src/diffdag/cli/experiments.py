@@ -190,7 +190,16 @@ def plan(
     """Say what the paper's theorems tell about the number of rows a study needs."""
     from json import dumps  # noqa: PLC0415
 
+    from diffdag.experiments.figure4 import measured_text  # noqa: PLC0415
     from diffdag.planning import plan as make_plan  # noqa: PLC0415
 
-    answer = make_plan(p, changes, parents=parents, epsilon=epsilon, delta=delta, samples=samples)
+    answer = make_plan(
+        p,
+        changes,
+        parents=parents,
+        epsilon=epsilon,
+        delta=delta,
+        samples=samples,
+        measured=measured_text(),
+    )
     print(dumps(answer.to_dict(), indent=2) if json else answer.text())

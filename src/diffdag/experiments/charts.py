@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from scipy import stats
 
 from diffdag.atomic import write_atomic
@@ -73,7 +74,7 @@ def summarise(table: pd.DataFrame, by: Sequence[str], scores: Sequence[str]) -> 
     return pd.DataFrame(rows)
 
 
-def _interval(values: np.ndarray, name: str) -> tuple[float, float, float]:
+def _interval(values: NDArray[np.float64], name: str) -> tuple[float, float, float]:
     if values.size == 0:
         return np.nan, np.nan, np.nan
     mean = float(values.mean())
