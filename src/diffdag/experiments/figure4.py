@@ -123,7 +123,7 @@ _SETTINGS = {
     "kinds": list(KINDS),
     "methods": ["order", "paper"],
     "p": [5, 10, 15],
-    "limit": 30.0,
+    "limit": 10.0,
     "seed": 833_000,
 }
 EXPERIMENT = Experiment(
