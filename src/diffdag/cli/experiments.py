@@ -138,7 +138,8 @@ def reproduce(
         refuse(f"no experiment is called '{experiment}'; there are {', '.join(known.NAMES)}")
     if data is not None and experiment != "brain":
         refuse(f"'{experiment}' draws its own data; --data is for brain")
-    folder = Path("reproduction") / f"{experiment}{'-quick' if quick else ''}" if out is None else out
+    kind = f"{'-data' if data is not None else ''}{'-quick' if quick else ''}"
+    folder = Path("reproduction") / f"{experiment}{kind}" if out is None else out
     check_folder(folder)
     if jobs is not None and jobs == 0:
         refuse("--jobs 0 leaves nobody to work; give 1 or more")

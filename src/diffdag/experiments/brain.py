@@ -195,6 +195,7 @@ def experiment_for(data: Path | None) -> Experiment:
         finish=partial(finish, data=data),
         full=settings_for(data, quick=False),
         quick=settings_for(data, quick=True),
+        axes=("methods",),
     )
 
 
