@@ -35,7 +35,6 @@ test: check
 
 bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python population.py
-	cd benchmarks && ../$(BIN)/python finite_sample.py
 	cd benchmarks && ../$(BIN)/python weights.py
 	cd benchmarks && ../$(BIN)/python order.py
 	cd benchmarks && ../$(BIN)/python order_checks.py
