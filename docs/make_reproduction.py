@@ -38,10 +38,8 @@ def take_over(folder: Path) -> None:
 
 def made(name: str) -> str:
     about = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
-    keys = ("date", "commit", "cores", "machine", "python")
-    date, commit, cores, machine, python = (about[key] for key in keys)
-    seed = about["settings"].get("seed")
-    return f"({date}, commit {commit}, seed {seed}, {cores} cores, {machine}, Python {python})"
+    where = f"{about['cores']} cores, {about['machine']}, Python {about['python']}"
+    return f"({'; '.join(about['made'])}; seed {about['settings'].get('seed')}; {where})"
 
 
 def markdown(rows: list[list[str]]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,7 +155,7 @@ def compare_methods(
         if not why:
             started(method.name)
             arguments = (one, two, known) if method.knows_order else (one, two)
-            graph, why, taken = attempt(partial(method.run, *arguments), limit)
+            graph, why, taken = attempt(method, arguments, limit)
             if graph is not None:
                 graphs[method.name], seconds[method.name] = graph, taken
         if why:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from diffdag.comparators.attempt import TimeUpError, deadline
+from diffdag.comparators.attempt import TimeUp, deadline
 from diffdag.comparators.ours import result_graph
 from diffdag.estimator import DifferenceDAG
 from diffdag.experiments.brain_data import Study, find_files, load_study, read_study
@@ -73,7 +73,7 @@ def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> R
     try:
         with deadline(settings["limit"]):
             answer = describe(fit(study, cell["method"]), study)
-    except TimeUpError:
+    except TimeUp:
         answer = {**dict.fromkeys((*COUNTS, *SCORES)), "notes": "", "found": "[]"}
         answer["why"] = f"longer than {settings['limit']:g} s"
     return {**rows, **answer, "seconds": time.perf_counter() - start}

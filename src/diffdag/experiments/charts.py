@@ -166,7 +166,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
     for kind in ("svg", "png"):
         buffer = io.BytesIO()
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        with rc_context({"svg.hashsalt": path.name}):
+        with rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
             figure.savefig(buffer, format=kind, dpi=130, metadata=metadata)
         files.append(write_atomic(path.with_suffix(f".{kind}"), buffer.getvalue()))
     return files

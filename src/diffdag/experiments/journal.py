@@ -64,14 +64,12 @@ class Journal:
     def _read(self, file: IO[bytes]) -> None:
         file.seek(0)
         content = file.read()
-        whole = content.rfind(b"\n") + 1
-        file.truncate(whole)
-        lines = content[:whole].splitlines()
-        if not lines:
+        if not content:
             self._write(file, self._about)
             return
+        whole = content.rfind(b"\n") + 1
         try:
-            about, *rows = (json.loads(line) for line in lines)
+            about, *rows = (json.loads(line) for line in content[:whole].splitlines())
             self.rows = {self.key_of(row): row for row in rows}
         except (ValueError, KeyError, TypeError):
             raise InputError(
@@ -82,6 +80,7 @@ class Journal:
                 f"{self.path}: an experiment with other settings was begun here; give another --out, "
                 "or remove the file to begin anew"
             )
+        file.truncate(whole)
 
     @staticmethod
     def _write(file: IO[bytes], value: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from diffdag.experiments.journal import Journal, Row
 Cell = dict[str, Any]
 TIME = "seconds"
 AGAIN = "again"  # a row that says what was missing, to be filled by a later run
+MADE = "made"  # date and commit of each row
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,22 @@ def run(
         done = {key for key, row in journal.rows.items() if not row.get(AGAIN)}
         open_cells = [cell for cell in cells if journal.key_of(cell) not in done]
         with _progress(experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
+            now = _now()
             for row in _rows(experiment, open_cells, settings, jobs):
-                journal.append(row)
+                journal.append({**row, MADE: now})
                 advance()
     table = pd.DataFrame([journal.rows[journal.key_of(cell)] for cell in cells])
-    files = [write_table(folder / f"{experiment.name}.csv", table.drop(columns=[TIME, AGAIN], errors="ignore"))]
+    files = [
+        write_table(folder / f"{experiment.name}.csv", table.drop(columns=[TIME, AGAIN, MADE], errors="ignore"))
+    ]
     if TIME in table:
         files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
-    made = {"experiment": experiment.name, "settings": dict(settings), **_where()}
+    made = {
+        "experiment": experiment.name,
+        "settings": dict(settings),
+        "made": sorted(set(table[MADE])),
+        **_where(),
+    }
     files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(made, indent=1) + "\n"))
     drawn, text = experiment.finish(
         pd.read_csv(files[0], keep_default_na=False, na_values=[""]), folder, settings
@@ -160,20 +169,23 @@ def _times(table: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
     return times.round({"median": 4, "max": 4})
 
 
-def _where() -> dict[str, Any]:
-    """Where and when the table was finished."""
-    from diffdag import __version__  # noqa: PLC0415
-
+def _now() -> str:
+    """Date and commit of the rows to come."""
     here = Path(__file__).resolve().parent
     git = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
     try:
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
     except OSError:
         commit = ""
+    return f"{datetime.datetime.now(tz=datetime.UTC).date()}, commit {commit or 'unknown'}"
+
+
+def _where() -> dict[str, Any]:
+    """The machine that finished the table."""
+    from diffdag import __version__  # noqa: PLC0415
+
     return {
-        "date": str(datetime.datetime.now(tz=datetime.UTC).date()),
         "diffdag": __version__,
-        "commit": commit or None,
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "python": platform.python_version(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def try_method(name: str, pair: SEMPair, data: tuple[Moments, Moments], limit: f
         arguments.append(causal_order((pair.first.weights != 0) | (pair.second.weights != 0)))
     if not method.available:
         return {**dict.fromkeys(SCORES), "why": f"needs {method.needs}", "seconds": None, "again": True}
-    graph, why, seconds = attempt(partial(method.run, *arguments), limit)
+    graph, why, seconds = attempt(method, tuple(arguments), limit)
     scores = dict.fromkeys(SCORES) if graph is None else vars(score(pair.changed, graph))
     numbers = {key: float(value) if isinstance(value, bool) else value for key, value in scores.items()}
     return {**numbers, "why": why, "seconds": seconds}
