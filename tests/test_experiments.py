@@ -77,9 +77,7 @@ def test_the_number_of_processes_does_not_matter(undisturbed, tmp_path):
 
 def test_a_finished_run_is_not_done_again(undisturbed):
     before = (undisturbed / "figure2.journal").read_bytes()
-    start = time.perf_counter()
     assert cli.run([*SMALL, "--out", str(undisturbed)]) == 0
-    assert time.perf_counter() - start < 20
     assert (undisturbed / "figure2.journal").read_bytes() == before
 
 
@@ -112,6 +110,7 @@ def test_outputs_name_no_place_of_this_machine(undisturbed):
         (["figure2", "--methods", "magic"], "no method is called 'magic'"),
         (["figure2", "--data", "somewhere"], "--data is for brain"),
         (["figure2", "--jobs", "0"], "--jobs 0"),
+        (["figure2", "--methods", ""], "--methods names none"),
     ],
 )
 def test_bad_requests(arguments, says, tmp_path, capsys):
@@ -148,12 +147,29 @@ def test_two_runs_do_not_write_one_journal(tmp_path):
         pass
 
 
-def test_a_file_of_another_kind_is_left_alone(tmp_path):
+@pytest.mark.parametrize(
+    "content", ["holiday pictures", "holiday pictures\n", '{"experiment": "x"}\n{"b": 1}\n']
+)
+def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
     path = tmp_path / "rows.journal"
-    path.write_text("holiday pictures\n")
-    with pytest.raises(InputError, match="not a journal"), Journal(path, {}, ("a",)).open():
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"not a journal"), Journal(path, {}, ("a",)).open():
         pass
-    assert path.read_text() == "holiday pictures\n"
+    assert path.read_text() == content
+
+
+def test_an_interrupted_run_says_so_and_goes_on(undisturbed, tmp_path):
+    command = [sys.executable, "-m", "diffdag", *SMALL[:-1], "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while rows_in(tmp_path / "figure2.journal") < 3 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "the same command continues" in errors
+    assert "Traceback" not in errors
+    assert cli.run([*SMALL, "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "figure2.csv").read_bytes() == (undisturbed / "figure2.csv").read_bytes()
 
 
 def test_moments_are_drawn_as_if_from_rows():
@@ -182,14 +198,14 @@ def test_moments_need_gaussian_noise_and_rows():
 def test_a_slow_method_leaves_an_empty_cell(monkeypatch):
     def slow(first, second):
         while True:
-            time.sleep(0.01)
+            sum(range(1000))
 
     monkeypatch.setattr("diffdag.experiments.trial.find_method", lambda name: Method("slow", "", slow))
     pair = draw_pair(5, 2, False, (0,))
     row = try_method("slow", pair, draw_data(pair, 100, [1]), 0.2)
     assert row["f1"] is None
     assert row["why"] == "longer than 0.2 s"
-    assert 0.2 <= row["seconds"] < 2
+    assert row["seconds"] >= 0.2
 
 
 def test_what_a_method_raises_is_its_answer(monkeypatch):
@@ -215,18 +231,20 @@ def test_filtered_pairs_satisfy_the_assumption():
 
 
 def test_summary_by_hand():
-    table = pd.DataFrame(
-        {"method": ["m"] * 5, "f1": [1, 0.5, 0.5, 0, None], "exact": [1, 0, 0, 0, None], "why": [""] * 5}
-    )
+    values = {"f1": [0.6, 0.5, 0.5, 0.4, None], "exact": [1, 0, 0, 0, None]}
+    table = pd.DataFrame({"method": ["m"] * 5, **values})
     row = summarise(table, ["method"], ["f1", "exact"]).iloc[0]
     assert (row["answers"], row["missing"]) == (4, 1)
-    assert row["f1"] == 0.5
-    # t(0.975, 3) = 3.182, standard error 0.2041
-    assert row["f1_low"] == pytest.approx(0.0, abs=0)
-    assert row["f1_high"] == 1.0
+    # mean 0.5, standard error 0.040825, t(0.975, 3) = 3.18245
+    assert row["f1"] == pytest.approx(0.5)
+    assert row["f1_low"] == pytest.approx(0.5 - 0.12992, abs=1e-4)
+    assert row["f1_high"] == pytest.approx(0.5 + 0.12992, abs=1e-4)
     # Wilson, 1 of 4
     assert row["exact_low"] == pytest.approx(0.0456, abs=1e-3)
     assert row["exact_high"] == pytest.approx(0.6994, abs=1e-3)
+    table["f1"] = [1.0, 1.0, 1.0, 0.0, None]
+    cut = summarise(table, ["method"], ["f1"]).iloc[0]
+    assert (cut["f1_low"], cut["f1_high"]) == (0.0, 1.0)
 
 
 def test_half_way_of_known_curves():

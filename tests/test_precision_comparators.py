@@ -180,6 +180,17 @@ def test_p_values_of_null_data_are_uniform(p, n, sets):
         assert abs(share - level) < 0.4 * level + 0.005, (level, share)
 
 
+@pytest.mark.parametrize("rows", [(60, 600), (600, 60), (341, 3000)])
+def test_tables_of_different_length_keep_the_level(rows):
+    rejected = []
+    for k in range(40):
+        rng = np.random.default_rng([823_650, *rows, k])
+        sem = dd.simulate_pair(8, neighbours=4, rng=rng).first
+        tests = difference_tests(*(sem.sample_moments(n, rng) for n in rows))
+        rejected.append((tests.p_values[~np.eye(8, dtype=bool)] < 0.05).mean())
+    assert 0.02 < np.mean(rejected) < 0.08
+
+
 def test_power_where_there_are_more_variables_than_rows():
     rng = np.random.default_rng(823_700)
     first, second = np.zeros((40, 40)), np.zeros((40, 40))

@@ -28,6 +28,7 @@ from diffdag.theory import (
 from diffdag.validation import InputError, plural
 
 WIDTH = 100
+LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
 
 
 def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
@@ -253,8 +254,8 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
     for name, value in values.items():
         if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
             raise InputError(f"{name} must be a whole number; it is {value!r}")
-    if p < 2:
-        raise InputError(f"p is a number of variables, at least 2; it is {p}")
+    if not 2 <= p <= LARGEST:
+        raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
     pairs = p * (p - 1) // 2
     if not 1 <= changes <= pairs:
         raise InputError(f"changes must be between 1 and the {pairs} pairs of variables; it is {changes}")
@@ -272,9 +273,9 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
 
 
 def _check_sizes(epsilon: float, entry: float | None) -> None:
-    if not 0 < epsilon < 0.5:
+    if not SMALLEST <= epsilon < 0.5:
         raise InputError(
-            f"epsilon is half a change of a partial correlation, above 0 and below 0.5; it is {epsilon}"
+            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
         )
     if entry is not None and not 0 < entry < math.inf:
         raise InputError(f"entry must be a positive number; it is {entry}")

@@ -282,7 +282,7 @@ def _correlation_changes(pair: SEMPair) -> Iterator[float]:
     """For each ancestral set, the smallest change of partial correlation among its changed edges."""
     changed = pair.changed
     covariances = pair.first.covariance(), pair.second.covariance()
-    for members in _ancestral_sets(changed):
+    for members in ancestral_sets(changed):
         block = np.ix_(members, members)
         inside = changed[block]
         if inside.any():
@@ -290,7 +290,7 @@ def _correlation_changes(pair: SEMPair) -> Iterator[float]:
             yield float(np.abs(first - second)[inside].min())
 
 
-def _ancestral_sets(changed: NDArray[np.bool_]) -> Iterator[list[int]]:
+def ancestral_sets(changed: NDArray[np.bool_]) -> Iterator[list[int]]:
     """Every set of variables that is closed under parents in the difference DAG, large sets first."""
     order = causal_order(changed)
     parents = [frozenset(np.flatnonzero(row).tolist()) for row in changed]

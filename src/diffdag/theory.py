@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.sem import LinearSEM, SEMPair, _ancestral_sets, assumption_epsilon, causal_order
+from diffdag.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon, causal_order
 from diffdag.validation import InputError
 
 FloatArray = NDArray[np.float64]
@@ -339,7 +339,7 @@ def _over_sets(pair: SEMPair) -> _OverSets:
     changed = pair.changed
     sigmas = pair.first.covariance(), pair.second.covariance()
     nonzeros, change, smallest = 0, 0.0, math.inf
-    for members in _ancestral_sets(changed):
+    for members in ancestral_sets(changed):
         if members:
             block = np.ix_(members, members)
             difference, nonzero = _difference(

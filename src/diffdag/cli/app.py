@@ -14,12 +14,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -61,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
         with _warnings_as_lines():
             code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
             sys.stdout.flush()
+        if code == INTERRUPTED:  # some releases of typer turn the interruption into its exit code
+            say("interrupted")
         return int(code or 0)
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
@@ -83,8 +82,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def say(message: str) -> None:
-    """Print one line for the person, never more, even where a column's name has a line break."""
-    print("diffdag:", " ".join(message.split("\n")), file=sys.stderr)
+    """Print one line for the person, never more, whatever a column's name contains."""
+    from diffdag.report.text import printable  # noqa: PLC0415
+
+    print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -176,6 +177,14 @@ def split_names(text: str | None) -> list[str] | None:
     return (
         None if text is None else [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
     )
+
+
+def split_methods(text: str | None) -> list[str] | None:
+    """Split a,b,c into names of methods, each once."""
+    names = split_names(text)
+    if names is not None and not any(names):
+        refuse("--methods names none; give some, such as order,paper, or leave it out")
+    return None if names is None else list(dict.fromkeys(filter(None, names)))
 
 
 def split_numbers(option: str, text: str) -> list[float]:

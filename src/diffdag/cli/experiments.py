@@ -14,6 +14,7 @@ from diffdag.cli.app import (
     read_pair,
     refuse,
     say,
+    split_methods,
     split_names,
     working,
 )
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 EDGES_SHOWN = 40
+NO_ANSWER = "No method gave an answer"
 
 
 @app.command()
@@ -57,7 +59,7 @@ def compare(
         answer = compare_methods(
             one,
             two,
-            methods=split_names(methods),
+            methods=split_methods(methods),
             order=split_names(order),
             limit=limit,
             columns=split_names(columns),
@@ -98,7 +100,9 @@ def comparison_text(answer: Comparison) -> str:
     shown = edges.head(EDGES_SHOWN).to_string(index=False) if len(edges) else "none"
     parts = [
         f"{len(answer.names)} variables, {answer.samples[0]:,} and {answer.samples[1]:,} rows",
-        ran.astype({"edges": int, "directed": int}).to_string(index=False),
+        ran.astype({"edges": int, "directed": int}).to_string(index=False)
+        if len(ran)
+        else "No method gave an answer",
         "Edges, most often found first (-> from source to target, <- the other way, -- undirected)\n" + shown,
     ]
     if len(edges) > EDGES_SHOWN:
@@ -144,7 +148,7 @@ def reproduce(
     if jobs is not None and jobs == 0:
         refuse("--jobs 0 leaves nobody to work; give 1 or more")
     chosen = known.experiment(experiment, data)
-    settings = _settings(chosen, quick, {"pairs": pairs, "methods": split_names(methods), "seed": seed})
+    settings = _settings(chosen, quick, {"pairs": pairs, "methods": split_methods(methods), "seed": seed})
     from diffdag.experiments.runner import run  # noqa: PLC0415
 
     try:

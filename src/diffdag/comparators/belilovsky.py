@@ -20,10 +20,15 @@ contribute is bounded (worked out here, after the paper's idea) by ``max |M_1' S
 zero this is the z-test of the difference of two least squares coefficients. An edge is reported if the
 coefficients in both of its regressions differ, at 5 % after Bonferroni's correction for all pairs.
 
-All four bounds are ``sqrt(log p / n)``. On seeds [820100, k] (p = 10, 6 neighbours, n = 341, 2525, 18658; p =
-30, n = 80; p = 60, n = 50) tests of null data at 5 % reject in 4.7 % to 6.3 % of the cases. Multiples of 0.1,
-0.3 and 0.5 lose power with few rows; ``u1`` far below ``u2`` with small ``l1`` and ``l2`` lets the level rise
-(to 9 %). Control of false discoveries instead of Bonferroni's correction changed F1 by .06 at most.
+All four bounds are ``sqrt(log p / n)``. On seeds [820100, k] (p = 10, 6 neighbours, n = 341, 2525, 18658;
+p = 30, n = 80; p = 60, n = 50) tests of null data at 5 % reject in 4.7 % to 6.3 % of the cases. Multiples of
+0.1, 0.3 and 0.5 lose power with few rows; ``u1`` far below ``u2`` with small ``l1`` and ``l2`` lets the level
+rise (to 9 %). Control of false discoveries instead of Bonferroni's correction changed F1 by .06 at most.
+
+Tables of different length: ``u1`` is multiplied by the smaller number of rows over the larger. Otherwise the
+direction of the smaller table alone is shrunk, and the biases no longer cancel (p = 8, 60 and 600 rows: 20 % of
+null tests at 5 % reject, with it 4 %). With 30 variables and 80 against 200, or 300 against 1,000 rows, 8 % to
+9 % still reject, and more in very dense models: the test is made for tables of about the same length.
 
 The answer is undirected: a difference of two moral graphs. It has more edges than the difference DAG, because
 the parents of a variable whose equation changed differ among each other, too.
@@ -42,11 +47,11 @@ from diffdag.moments import Moments
 from diffdag.ordersearch.compiled import compiled, inner
 from diffdag.precision.problem import FloatArray, standardise
 from diffdag.scoring import BoolArray
-from diffdag.validation import InputError, check_moments
+from diffdag.validation import InputError
 
 LEVEL = 0.05
 SPARSITY, FUSION = 1.0, 1.0  # l1 and l2 as multiples of sqrt(log p / n)
-SUM_SLACK, DIFFERENCE_SLACK = 1.0, 1.0  # u1 and u2 likewise
+NEAR, WIDE = 1.0, 1.0  # u1 and u2 likewise
 TOLERANCE, SWEEPS = 1e-3, 2_000
 COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS = 0.1, 200, 20
 
@@ -82,7 +87,7 @@ def difference_tests(
     *,
     sparsity: float = SPARSITY,
     fusion: float = FUSION,
-    slack: tuple[float, float] = (SUM_SLACK, DIFFERENCE_SLACK),
+    slack: tuple[float, float] = (NEAR, WIDE),
 ) -> DifferenceTests:
     """Test each coefficient of the regressions of each variable on all others for a difference.
 
@@ -109,11 +114,11 @@ def difference_tests(
     """
     second = same_variables(first, second)
     for moments, label in ((first, "first"), (second, "second")):
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         if moments.n < 5:
             raise InputError(f"the {label} table has {moments.n} rows; tests of differences need 5 or more")
     p = len(first.names)
     rate = math.sqrt(math.log(p) / min(first.n, second.n))
+    balance = min(first.n, second.n) / max(first.n, second.n)
     problem = standardise(first, second)
     sigmas, rows = np.array([problem.sigma1, problem.sigma2]), np.array([first.n, second.n], float)
     differences, stderrs = np.zeros((p, p)), np.ones((p, p))
@@ -123,13 +128,15 @@ def difference_tests(
         cross = np.ascontiguousarray(sigmas[:, others, target])
         slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate, SWEEPS)
         noise = _noise(grams, cross, sigmas[:, target, target], slopes, rows)
-        directions = _directions(grams, rows, slack[0] * rate, slack[1] * rate)
+        directions = _directions(grams, rows, slack[0] * balance * rate, slack[1] * rate)
         residual = cross - np.einsum("kij,kj->ki", grams, slopes)
         single = slopes + np.einsum("kij,ki->kj", directions, residual)
         spread = np.einsum("kij,kil,klj->kj", directions, grams, directions)
         differences[target, others] = single[0] - single[1]
         stderrs[target, others] = np.sqrt((noise / rows) @ spread)
-    p_values = 2 * norm.sf(np.abs(differences) / stderrs)
+    # A direction of length zero tells nothing.
+    ratio = np.divide(np.abs(differences), stderrs, out=np.zeros((p, p)), where=stderrs > 0)
+    p_values = 2 * norm.sf(ratio)
     scale = np.sqrt((np.diag(first.covariance()) + np.diag(second.covariance())) / 2)
     units = scale[:, None] / scale
     return DifferenceTests(first.names, differences * units, stderrs * units, p_values)

@@ -12,12 +12,12 @@ import pandas as pd
 
 from diffdag.comparators import all_methods, find_method
 from diffdag.comparators.attempt import attempt
-from diffdag.comparators.method import Method
+from diffdag.comparators.method import Method, same_variables
 from diffdag.data import align_tables
 from diffdag.moments import Moments
 from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
-from diffdag.validation import InputError, Missing, check_moments, join_names, plural
+from diffdag.validation import InputError, Missing, join_names, plural
 
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
 
@@ -167,13 +167,10 @@ def _moments(
     first: Any, second: Any, columns: Sequence[str] | None, drop: Sequence[str] | None, missing: Missing
 ) -> tuple[Moments, Moments]:
     if isinstance(first, Moments) and isinstance(second, Moments):
-        one, two = first, second.select(first.names)
-    else:
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-        one, two = table_moments(tables.first, tables.second, tables.names)
-    for moments, label in ((one, "first"), (two, "second")):
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
-    return one, two
+        return first, same_variables(first, second)
+    tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+    one, two = table_moments(tables.first, tables.second, tables.names)
+    return one, same_variables(one, two)
 
 
 def _places(order: Sequence[str], names: tuple[str, ...]) -> tuple[int, ...]:

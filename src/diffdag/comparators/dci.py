@@ -38,7 +38,7 @@ from diffdag.comparators.method import Method, no_changes, same_variables
 from diffdag.moments import Moments
 from diffdag.precision import precision_difference
 from diffdag.scoring import BoolArray
-from diffdag.validation import InputError, check_moments, check_same_columns, plural
+from diffdag.validation import InputError, plural
 
 ALPHA_START, ALPHA_SKELETON, ALPHA_COMPLETE, ALPHA_ORIENT = 0.01, 0.1, 0.5, 0.1
 MAX_SET_SIZE = 3
@@ -129,11 +129,9 @@ def skeleton(
 
 def _checked(first: Moments, second: Moments) -> Moments:
     """The second moments in the order of the first, once both are fit for regressions."""
-    check_same_columns(first.names, second.names, ("first", "second"))
     second = same_variables(first, second)
     regressors = min(MAX_SET_SIZE + 1, len(first.names) - 1)
     for moments, label in ((first, "first"), (second, "second")):
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         if moments.n < regressors + 2:
             raise InputError(
                 f"the {label} table has {plural(moments.n, 'row')}; DCI regresses on up to "

@@ -10,6 +10,7 @@ import numpy as np
 
 from diffdag.moments import Moments
 from diffdag.scoring import BoolArray
+from diffdag.validation import check_moments, check_same_columns
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,12 @@ def subtract(first: BoolArray, second: BoolArray) -> BoolArray:
 
 
 def same_variables(first: Moments, second: Moments) -> Moments:
-    """The second moments with their columns in the order of the first."""
-    return second if first.names == second.names else second.select(first.names)
+    """The second moments with their columns in the order of the first, once both are fit to be compared."""
+    check_same_columns(first.names, second.names, ("first", "second"))
+    second = second if first.names == second.names else second.select(first.names)
+    for moments, label in ((first, "first"), (second, "second")):
+        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+    return second
 
 
 def no_changes(first: Moments) -> BoolArray:

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from diffdag.comparators.method import Method, no_changes, same_variables
 from diffdag.moments import Moments
 from diffdag.scoring import BoolArray
-from diffdag.validation import InputError, check_moments
+from diffdag.validation import InputError
 from diffdag.weights import Regression, regress
 
 LEVEL = 0.05
@@ -41,8 +41,6 @@ def oracle(first: Moments, second: Moments, order: Sequence[int]) -> BoolArray:
     p = len(graph)
     if sorted(order) != list(range(p)):
         raise InputError(f"order must name each of the {p} columns once, by its number; it is {list(order)}")
-    for moments, label in ((first, "first"), (second, "second")):
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
     pairs = p * (p - 1) / 2
     for k, target in enumerate(order[1:], start=1):
         before, after = (

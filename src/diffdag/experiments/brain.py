@@ -28,6 +28,7 @@ from diffdag.experiments.brain_picture import draw_brain
 from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import EPSILON, SCORES
+from diffdag.report.text import printable
 from diffdag.result import DifferenceResult
 from diffdag.scoring import score
 from diffdag.validation import InputError, join_names, plural
@@ -146,7 +147,7 @@ def summary(table: pd.DataFrame, edges: pd.DataFrame) -> str:
     lines += [f"  {one} - {other}" for one, other in pairs]
     if (table["data"] == "given").any():
         lines += ["", *textwrap.wrap(CAUTION, 100)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _method_lines(row: Mapping[str, Any]) -> Iterator[str]:

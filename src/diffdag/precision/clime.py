@@ -59,10 +59,12 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
         unit = (rows == j).astype(float)
         model.changeRowsBounds(p, rows, unit - penalty, unit + penalty)  # type: ignore[attr-defined]
         model.run()
-        if model.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        status = model.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
             raise InputError(
-                f"CLIME has no solution at a penalty of {penalty:.2g} (fewer rows than variables, or dependent "
-                "columns); use a larger penalty, more rows or fewer variables"
+                f"CLIME found no solution at a penalty of {penalty:.2g} ({model.modelStatusToString(status)}): "
+                "fewer rows than variables, dependent columns, or columns of very different size; use more "
+                "rows or fewer variables, or bring the columns to one unit"
             )
         value = np.asarray(model.getSolution().col_value)
         answers.append(value[:p] - value[p:])
