@@ -1,7 +1,7 @@
 r"""Directed and skeleton F1 of methods on the pairs on which their settings were chosen (or on others).
 
     python benchmarks/comparators.py listen bottom-up                       its settings
-    python benchmarks/comparators.py listen --set listen.LARGEST=0.05       another value of a constant of its file
+    python benchmarks/comparators.py listen --set listen.LARGEST=0.05       another value of a constant
     python benchmarks/comparators.py dci-c dci-fc dci-k --pairs 100
 
 Unfiltered pairs of the paper's generator, p = 10, 6 neighbours. Settings were chosen on seeds 820000 to 829999,
