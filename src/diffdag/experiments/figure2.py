@@ -73,7 +73,7 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
         panels, "C", "C, with floor(exp(C) log 10) rows in each table", folder / "figure2", columns=3
     )
     text = [
-        f"{KINDS[kind]}\n\n{text_table(summary[summary['kind'] == kind], 'method', 'C', ['f1', 'exact'])}"
+        f"{KINDS[kind]}\n\n{text_table(directs[directs['kind'] == kind], 'method', 'C', ['f1', 'exact'])}"
         for kind in settings["kinds"]
     ]
     return files, "\n\n".join(text)
