@@ -21,7 +21,7 @@ from diffdag.atomic import write_atomic
 
 LEVEL = 0.95
 MISSING = 0.1  # a mean is drawn unless more than this share of the answers is missing (time limits)
-SHIFT = 0.03  # neighbouring curves stand aside by so much of a unit, so that their intervals can be seen
+SHIFT = 0.03  # neighbouring curves stand aside by so much of a step, so that their intervals can be seen
 # Ours and the paper's stand out; neighbours in kind share a hue.
 STYLES: dict[str, tuple[str, str]] = {
     "order": ("#c1121f", "o"),
@@ -128,6 +128,8 @@ def _draw_panel(ax: Axes, panel: Panel, x: str, curve: str, log: bool) -> dict[s
     if log:
         ax.set_xscale("log")
     names = list(dict.fromkeys(panel.rows[curve]))
+    step = 0.0 if log else float(np.diff(np.unique(panel.rows[x].to_numpy(float))).min(initial=np.inf))
+    aside = SHIFT * step if np.isfinite(step) else 0.0
     for place, name in enumerate(names):
         part = panel.rows[panel.rows[curve] == name].sort_values(x)
         colour, marker = style_of(str(name))
@@ -138,7 +140,7 @@ def _draw_panel(ax: Axes, panel: Panel, x: str, curve: str, log: bool) -> dict[s
         middle = shown[panel.score].to_numpy(float)
         bars = np.abs(shown[[f"{panel.score}_low", f"{panel.score}_high"]].to_numpy(float).T - middle)
         line = ax.errorbar(
-            shown[x] + (0.0 if log else SHIFT * (place - len(names) / 2)),
+            shown[x] + aside * (place - len(names) / 2),
             middle,
             yerr=bars,
             color=colour,
