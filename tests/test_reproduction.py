@@ -58,12 +58,12 @@ def test_table1_is_exact():
     assert (pd.read_csv(RUNS / "table1-summary.csv")["exact"] == 1).all()
 
 
-def test_the_default_is_on_top_in_figure2():
+def test_the_default_is_on_top_in_figure2_or_one_pair_behind():
     rows = pd.read_csv(RUNS / "figure2-summary.csv")
     rows = rows[rows["method"] != "oracle"]
     best = rows.groupby(["kind", "C"])["f1"].max()
     ours = rows[rows["method"] == "order"].set_index(["kind", "C"])["f1"]
-    assert (ours >= best - 0.02).all()
+    assert (ours >= best - 0.007).all()
 
 
 def test_plan_quotes_the_run():
