@@ -26,22 +26,49 @@ KEPT = ("-summary.csv", "-half.csv", "-edges.csv", "-times.csv", ".json", ".svg"
 
 
 def take_over(folder: Path) -> None:
-    """Copy the small files of a finished run, and its rows compressed."""
-    RUNS.mkdir(exist_ok=True)
+    """Copy the small files of a finished run, and its rows compressed; runs on given data go aside."""
+    target = RUNS / "given" if _given(folder) else RUNS
+    target.mkdir(parents=True, exist_ok=True)
     for path in sorted(folder.iterdir()):
         if path.name.endswith(KEPT):
-            shutil.copyfile(path, RUNS / path.name)
+            shutil.copyfile(path, target / path.name)
             if path.name == "figure4-half.csv":  # `diffdag plan` quotes it
                 shutil.copyfile(path, HERE.parent / "src" / "diffdag" / "experiments" / path.name)
         elif path.suffix == ".csv":
-            content = gzip.compress(path.read_bytes(), mtime=0)
-            (RUNS / f"{path.name}.gz").write_bytes(content)
+            (target / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+
+
+def _given(folder: Path) -> bool:
+    about = folder / "brain.json"
+    return about.exists() and json.loads(about.read_text(encoding="utf-8"))["settings"]["data"] is not None
 
 
 def made(name: str) -> str:
     about = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
     where = f"{about['cores']} cores, {about['machine']}, Python {about['python']}"
-    return f"({'; '.join(about['made'])}; seed {about['settings'].get('seed')}; {where})"
+    seed = about["settings"].get("seed")
+    return f"({'; '.join(about['made'])}; {f'seed {seed}; ' if seed else ''}{where})"
+
+
+def brain(name: str) -> str:
+    table = pd.read_csv(RUNS / Path(name).parent / "brain.csv.gz")
+    times = pd.read_csv(RUNS / Path(name).parent / "brain-times.csv").set_index("method")["median"]
+    known = table["f1"].notna().all()
+    head = [
+        "method",
+        "regions",
+        "of these in edges",
+        "edges",
+        "directed",
+        *(["F1"] if known else []),
+        "seconds",
+    ]
+    rows = [head]
+    for row in table.to_dict("records"):
+        counts = [f"{row[key]:.0f}" for key in ("p", "regions", "edges", "directed")]
+        scores = [f"{row['f1']:.2f}"] if known else []
+        rows.append([row["method"], *counts, *scores, f"{times[row['method']]:.0f}"])
+    return f"{made(name)}\n\n{markdown(rows)}"
 
 
 def markdown(rows: list[list[str]]) -> str:
@@ -137,6 +164,8 @@ BLOCKS = {
     "figure4 filtered": lambda: figure4("filtered"),
     "figure4 unfiltered": lambda: figure4("unfiltered"),
     "figure4 half": figure4_half,
+    "brain": lambda: brain("brain"),
+    "brain given": lambda: brain("given/brain"),
 }
 
 
