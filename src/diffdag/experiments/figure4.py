@@ -81,15 +81,20 @@ def half_way(table: pd.DataFrame) -> pd.DataFrame:
             {"kind": kind, "method": method, "p": p, "C_half": half, "log_n_half": log_n, "C_ninety": ninety}
         )
     halves = pd.DataFrame(rows)
-    spread = halves.groupby(["kind", "method"])[["C_half", "log_n_half"]].transform(np.ptp)
-    return halves.assign(C_spread=spread["C_half"], log_n_spread=spread["log_n_half"])
+    groups = halves.groupby(["kind", "method"])
+    c_spread, n_spread = (groups[column].transform(_spread) for column in ("C_half", "log_n_half"))
+    return halves.assign(C_spread=c_spread, log_n_spread=n_spread)
+
+
+def _spread(places: pd.Series) -> float:
+    return float(np.ptp(places.to_numpy(float))) if np.isfinite(places).all() else math.nan
 
 
 def _logistic_places(x: FloatArray, exact: FloatArray) -> tuple[float, float]:
     """Where a logistic curve through shares of successes passes one half, and nine tenths.
 
-    Not a number if it does not within the sizes looked at. A small ridge keeps the slope finite where all
-    answers on one side are exact and none on the other.
+    Infinite, with its sign, if that is outside the sizes looked at. A small ridge keeps the slope finite where
+    all answers on one side are exact and none on the other.
     """
 
     def loss(parameters: FloatArray) -> float:
@@ -99,7 +104,11 @@ def _logistic_places(x: FloatArray, exact: FloatArray) -> tuple[float, float]:
 
     middle, slope = minimize(loss, [float(x.mean()), 0.0], method="Nelder-Mead").x
     places = float(middle), float(middle + math.log(9) / math.exp(slope))
-    half, ninety = (place if x.min() <= place <= x.max() else math.nan for place in places)
+    inside = [x.min() <= place <= x.max() for place in places]
+    half, ninety = (
+        place if fits else math.copysign(math.inf, place - x.mean())
+        for place, fits in zip(places, inside, strict=True)
+    )
     return half, ninety
 
 
@@ -109,10 +118,7 @@ def measured_text() -> str:
         table = pd.read_csv(file)
     part = table[(table["kind"] == "unfiltered") & (table["method"] == "order")].sort_values("p")
     rows = {
-        column: ", ".join(
-            "more than tried" if math.isnan(C) else f"{rows_at(C, int(p)):,}"
-            for C, p in zip(part[column], part["p"], strict=True)
-        )
+        column: ", ".join(_rows_text(C, int(p)) for C, p in zip(part[column], part["p"], strict=True))
         for column in ("C_half", "C_ninety")
     }
     return (
@@ -120,6 +126,13 @@ def measured_text() -> str:
         "changed (diffdag reproduce figure4), half of the default method's answers are exact with "
         f"{rows['C_half']} rows, nine in ten with {rows['C_ninety']}."
     )
+
+
+def _rows_text(C: float, p: int) -> str:
+    sizes = EXPERIMENT.full["C"]
+    if math.isinf(C):
+        return f"fewer than {rows_at(sizes[0], p):,}" if C < 0 else f"more than {rows_at(sizes[-1], p):,}"
+    return f"{rows_at(C, p):,}"
 
 
 _SETTINGS = {
