@@ -106,7 +106,8 @@ def table1() -> str:
 
 def figure2(kind: str) -> str:
     table = pd.read_csv(RUNS / "figure2-summary.csv")
-    part = table[(table["kind"] == kind) & [find_method(name).directs for name in table["method"]]]
+    directs = table["method"].map(lambda name: find_method(name).directs)
+    part = table[(table["kind"] == kind) & directs]
     return f"{made('figure2')}\n\n{wide(part, 'method', 'C', ['f1', 'exact'])}"
 
 
