@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from diffdag.comparators import find_method
+from diffdag.comparators import all_methods, find_method
 
 HERE = Path(__file__).resolve().parent
 RUNS = HERE / "reproduction"
@@ -97,7 +97,9 @@ def wide(table: pd.DataFrame, index: str, column: str, names: list[str]) -> str:
 
 def table1() -> str:
     table = pd.read_csv(RUNS / "table1-summary.csv")
-    rows = [["p", "N_a", "edges of the first DAG", "changed edges", "pairs", "exact, ours", "exact, paper"]]
+    rows = [
+        ["p", "N_a", "edges of the first DAG", "changed edges", "pairs", "exact here", "exact in the paper"]
+    ]
     for row in table.itertuples():
         cells = [row.p, row.neighbours, row.edges_first, row.true_edges, row.answers]
         rows.append([*(f"{value:g}" for value in cells), f"{row.exact:.2f}", "1.0"])
@@ -152,7 +154,16 @@ def figure4_half() -> str:
     return markdown(rows)
 
 
+def methods() -> str:
+    rows = [["method", "what it is", "directs", "variables"]]
+    for method in all_methods().values():
+        most = f"up to {method.most}" if method.most else ""
+        rows.append([f"`{method.name}`", method.about, "yes" if method.directs else "no", most])
+    return markdown(rows)
+
+
 BLOCKS = {
+    "methods": methods,
     "table1": table1,
     "figure2 filtered": lambda: figure2("filtered"),
     "figure2 unfiltered": lambda: figure2("unfiltered"),

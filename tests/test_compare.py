@@ -69,6 +69,8 @@ def test_text_and_choice_of_methods(tables, capsys):
         (["--order", "X1,X2"], "order must name every variable once"),
         (["--order", "X1,X1,X2,X3,X4,X5,X6"], "order must name every variable once; look at 'X1'"),
         (["--missing", "guess"], "missing='guess' is not known"),
+        (["--methods", "oracle"], "no method gave an answer (oracle: needs the causal order"),
+        (["--methods", ""], "--methods names none"),
     ],
 )
 def test_bad_requests(tables, options, says, capsys):

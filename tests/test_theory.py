@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from diffdag import InputError, LinearSEM, simulate_pair
+from diffdag.experiments.figure4 import measured_text
 from diffdag.planning import effect_lower_bound, plan
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.problem import DifferenceProblem
@@ -427,7 +428,9 @@ def test_every_plan_can_be_told(data):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"p": 1}, "at least 2"),
+        ({"p": 1}, "from 2 to 1,000,000"),
+        ({"p": 10**8}, "from 2 to 1,000,000"),
+        ({"epsilon": 1e-200}, "1e-06 to below 0.5"),
         ({"p": 10.5}, "whole number"),
         ({"changes": 0}, "between 1 and the 45 pairs"),
         ({"changes": True}, "whole number"),
@@ -449,6 +452,6 @@ def test_the_page_shows_what_is_printed():
     """Every `>>>` of docs/theory.md is run, and its plan is the one that the command prints."""
     page = ROOT / "docs" / "theory.md"
     content = page.read_text(encoding="utf-8")
-    assert plan(157, 12, samples=1128).text() in content
+    assert plan(157, 12, samples=1128, measured=measured_text()).text() in content
     assert content.count(">>>") > 5
     subprocess.run([sys.executable, "-m", "doctest", str(page)], check=True, capture_output=True, text=True)

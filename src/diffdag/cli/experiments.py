@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 EDGES_SHOWN = 40
-NO_ANSWER = "No method gave an answer"
 
 
 @app.command()
@@ -41,7 +40,12 @@ def compare(
     order: Annotated[
         str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
     ] = None,
-    limit: Annotated[float, typer.Option(min=0.1, help="Seconds after which a method is given up.")] = 60.0,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, help="Seconds after which a method is given up; 60, but not for the default method."
+        ),
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
     missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",

@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache
 
 from diffdag.comparators.method import Method
-from diffdag.validation import InputError, join_names
+from diffdag.validation import InputError
 
 __all__ = ["Method", "all_methods", "find_method"]
 
@@ -29,5 +29,5 @@ def find_method(name: str) -> Method:
     """The method of that name."""
     methods = all_methods()
     if name not in methods:
-        raise InputError(f"no method is called {name!r}; there are {join_names(methods)}")
+        raise InputError(f"no method is called {name!r}; there are {', '.join(methods)}")
     return methods[name]

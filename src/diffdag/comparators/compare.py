@@ -19,6 +19,7 @@ from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
 from diffdag.validation import InputError, Missing, join_names, plural
 
+DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
 
 
@@ -90,7 +91,8 @@ class Comparison:
             for name, graph in self.graphs.items()
         ]
         rows += [{"method": name, "skipped": why} for name, why in self.skipped.items()]
-        return pd.DataFrame(rows, columns=["method", "edges", "directed", "seconds", "skipped"])
+        table = pd.DataFrame(rows, columns=["method", "edges", "directed", "seconds", "skipped"])
+        return table.astype({"edges": "Int64", "directed": "Int64"})
 
     def to_json(self) -> str:
         """Everything, for programs."""
@@ -112,7 +114,7 @@ def compare_methods(
     *,
     methods: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
-    limit: float | None = 60.0,
+    limit: float | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
@@ -129,7 +131,8 @@ def compare_methods(
     order : sequence of str, optional
         The causal order, all variables, causes first: methods that have to know it run too.
     limit : float, optional
-        Seconds after which a method is given up.
+        Seconds of processor time after which a method is given up; 60, and no limit for the default method, if
+        left out.
     columns, drop, missing
         As for `DifferenceDAG.fit`.
     started : callable, optional
@@ -155,11 +158,15 @@ def compare_methods(
         if not why:
             started(method.name)
             arguments = (one, two, known) if method.knows_order else (one, two)
-            graph, why, taken = attempt(method, arguments, limit)
+            patience = limit if limit is not None or method.name == DEFAULT else LIMIT
+            graph, why, taken = attempt(method, arguments, patience)
             if graph is not None:
                 graphs[method.name], seconds[method.name] = graph, taken
         if why:
             skipped[method.name] = why
+    if not graphs:
+        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise InputError(f"no method gave an answer ({reasons})")
     return Comparison(one.names, (one.n, two.n), graphs, seconds, skipped)
 
 

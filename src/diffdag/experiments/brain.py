@@ -43,7 +43,7 @@ LIMIT = 7_200.0
 CAUTION = (
     "A group may pool the time points of several subjects: differences between subjects, their motion and the "
     "scanners are then mixed in with the difference of interest. The edges show what the methods do with such "
-    "data; they are no finding about the brain, nor did the paper claim one."
+    "data; they are no finding about the brain."
 )
 
 

@@ -129,7 +129,7 @@ def _draw_panel(ax: Axes, panel: Panel, x: str, curve: str, log: bool) -> dict[s
         ax.set_xscale("log")
     names = list(dict.fromkeys(panel.rows[curve]))
     step = 0.0 if log else float(np.diff(np.unique(panel.rows[x].to_numpy(float))).min(initial=np.inf))
-    aside = SHIFT * step if np.isfinite(step) else 0.0
+    aside = min(SHIFT, 0.5 / max(len(names), 1)) * step if np.isfinite(step) else 0.0
     for place, name in enumerate(names):
         part = panel.rows[panel.rows[curve] == name].sort_values(x)
         colour, marker = style_of(str(name))

@@ -117,14 +117,14 @@ def measured_text() -> str:
     with resources.files(__package__).joinpath("figure4-half.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file)
     part = table[(table["kind"] == "unfiltered") & (table["method"] == "order")].sort_values("p")
-    rows = {
-        column: ", ".join(_rows_text(C, int(p)) for C, p in zip(part[column], part["p"], strict=True))
+    half, ninety = (
+        ", ".join(f"{_rows_text(C, int(p))} ({p})" for C, p in zip(part[column], part["p"], strict=True))
         for column in ("C_half", "C_ninety")
-    }
+    )
     return (
-        f"With {', '.join(map(str, part['p']))} variables, dense models and one pair of variables in 20 "
-        "changed (diffdag reproduce figure4), half of the default method's answers are exact with "
-        f"{rows['C_half']} rows, nine in ten with {rows['C_ninety']}."
+        "In dense models with one pair of variables in 20 changed (diffdag reproduce figure4), half of the "
+        f"default method's answers are exact with this many rows (variables): {half}; nine in ten with "
+        f"{ninety}. Other sizes and models need other numbers: try yours with diffdag simulate."
     )
 
 

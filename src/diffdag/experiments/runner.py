@@ -148,6 +148,7 @@ def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("elapsed"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
