@@ -24,6 +24,7 @@ from diffdag.validation import InputError, default_names
 AGAIN = 0.5  # seconds until the alarm rings again, should the first have been lost in somebody's callback
 
 
+WARMING = 300.0  # seconds that importing and compiling may take
 COMPILED = 16  # so many variables take every compiled path that more would take
 
 
@@ -61,7 +62,7 @@ def warm_up(method: Method, p: int) -> None:
     arguments: list[Any] = [Moments.from_array(rng.standard_normal((rows, p)), default_names(p)) for _ in "12"]
     if method.knows_order:
         arguments.append(tuple(range(p)))
-    with _undisturbed(), contextlib.suppress(Exception):
+    with contextlib.suppress(Exception, TimeUp), _undisturbed(), deadline(WARMING):
         method.run(*arguments)
 
 
