@@ -18,7 +18,8 @@ import numpy as np
 from record import print_table
 
 from diffdag.comparators import find_method
-from diffdag.experiments.trial import draw_data, draw_pair, rows_at, try_method
+from diffdag.experiments.trial import NEIGHBOURS, P, draw_data, draw_pair, try_method
+from diffdag.planning import rows_at
 
 
 def main() -> None:
@@ -40,8 +41,8 @@ def main() -> None:
         for C in options.C:
             trials = []
             for k in range(options.pairs):
-                pair = draw_pair(10, 6, False, (options.seed, k))
-                data = draw_data(pair, rows_at(C, 10), [options.seed, k, round(100 * C)])
+                pair = draw_pair(P, NEIGHBOURS, False, (options.seed, k))
+                data = draw_data(pair, rows_at(C, P), [options.seed, k, round(100 * C)])
                 trials.append(try_method(name, pair, data, None))
             scores = [np.mean([row[column] for row in trials]) for column in ("f1", "skeleton_f1")]
             cells.append(f"{scores[0]:.2f} / {scores[1]:.2f}")

@@ -18,22 +18,19 @@ from record import print_table
 import diffdag as dd
 from diffdag.paper.algorithm import difference_graph
 from diffdag.paper.differences import SampleDifferences
-from diffdag.scoring import score
+from diffdag.planning import rows_at
+from diffdag.scoring import graph_of, score
 from diffdag.selection import MIDDLE, SMALL_RATE
 
 
-def graph_of(p, edges):
-    """The matrix of (effect, cause) pairs."""
-    graph = np.zeros((p, p), bool)
-    for i, j in edges.directed | edges.undirected:
-        graph[i, j] = True
-        graph[j, i] = (i, j) in edges.undirected
-    return graph
+def triples(edges):
+    """(source, target, directed) of (effect, cause) pairs."""
+    return [(j, i, (i, j) in edges.directed) for i, j in edges.directed | edges.undirected]
 
 
 def run_cell(options, C, rate):
     """Scores of every threshold for one sample size and penalty; the subproblems are shared."""
-    p, n = options.p, math.floor(math.exp(C) * math.log(options.p))
+    p, n = options.p, rows_at(C, options.p)
     sampling = math.sqrt(math.log(p) / n)
     scores = {threshold: [] for threshold in options.thresholds}
     for k in range(options.pairs):
@@ -47,7 +44,9 @@ def run_cell(options, C, rate):
         differences = SampleDifferences.from_moments(*moments, answer)
         for threshold in options.thresholds:
             epsilon = max(SMALL_RATE * sampling, min(MIDDLE, threshold * sampling))
-            found = score(pair.changed, graph_of(p, difference_graph(differences, epsilon).edges))
+            found = score(
+                pair.changed, graph_of(range(p), triples(difference_graph(differences, epsilon).edges))
+            )
             scores[threshold].append((found.f1, found.exact))
     return n, {threshold: np.mean(values, axis=0) for threshold, values in scores.items()}
 

@@ -79,7 +79,7 @@ def subsets() -> None:
         gaps = []
         for k in range(50):
             pair, problem = draw(13, 8, 1000, k)
-            order = causal_order((pair.first.weights != 0) | (pair.second.weights != 0))
+            order = pair.order
             if what == "random":
                 order = np.random.default_rng(k).permutation(13)
             space = new_space(problem.first, 12)

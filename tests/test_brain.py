@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag.experiments import brain, brain_data
+from diffdag.experiments import brain, brain_data, brain_invented
 from diffdag.experiments.brain_picture import clearest, draw_brain, kinds, lobe_colours, outline, widths
 from diffdag.experiments.label_places import place_labels
 from diffdag.experiments.runner import run
@@ -18,7 +18,7 @@ from diffdag.validation import InputError
 
 @pytest.fixture(scope="module")
 def regions():
-    return brain_data.invent_regions()
+    return brain_invented.invent_regions()
 
 
 def make_folder(parent):
@@ -78,7 +78,7 @@ def test_left_and_right_mirror_each_other(regions):
 
 @pytest.mark.parametrize("most", [None, brain.QUICK_REGIONS])
 def test_twelve_occipital_regions_take_part(most):
-    study = brain_data.invent_study(n=5, seed=820_101, most=most)
+    study = brain_invented.invent_study(n=5, seed=820_101, most=most)
     part = {name for edge in study.truth.edges for name in edge}
     assert len(part) == 12
     assert all(name.startswith("Occipital") for name in part)
@@ -90,7 +90,7 @@ def test_twelve_occipital_regions_take_part(most):
 
 
 def test_invented_data_depend_on_the_seed_only():
-    one, same, other = (brain_data.invent_study(3, seed, 30) for seed in (820_102, 820_102, 820_103))
+    one, same, other = (brain_invented.invent_study(3, seed, 30) for seed in (820_102, 820_102, 820_103))
     pd.testing.assert_frame_equal(one.first, same.first)
     assert one.truth.edges != other.truth.edges
 
@@ -112,7 +112,7 @@ def test_files_are_told_by_what_they_hold(folder):
         "group_a.csv",
         "group_b.csv.gz",
     ]
-    study = brain_data.read_study(folder)
+    study = brain_data.read_study(brain_data.find_files(folder))
     assert list(study.regions["label"]) == list(study.regions["region"])  # no label column
     assert study.truth is None
 
@@ -120,7 +120,7 @@ def test_files_are_told_by_what_they_hold(folder):
 def test_regions_without_data_are_left_out(folder):
     for name in ("group_a.csv", "group_b.csv.gz"):
         rewrite(folder / name, lambda table: table.drop(columns="area5"))
-    study = brain_data.read_study(folder)
+    study = brain_data.read_study(brain_data.find_files(folder))
     assert len(study.regions) == 5
     assert len(study.atlas) == 6
 
@@ -192,10 +192,10 @@ def test_where_the_data_are_is_not_told(finished):
 
 
 def test_the_fingerprint_notices_other_data(folder):
-    before = brain.settings_for(folder, quick=False)
+    before = brain.settings_for(brain_data.find_files(folder), quick=False)
     assert before == brain.experiment_for(folder).full == json.loads(json.dumps(before))
     rewrite(folder / "group_a.csv", lambda table: table + 1)
-    after = brain.settings_for(folder, quick=False)
+    after = brain.settings_for(brain_data.find_files(folder), quick=False)
     assert [one["file"] for one in before["data"]] == [one["file"] for one in after["data"]]
     assert before["data"] != after["data"]
 
@@ -215,7 +215,7 @@ def test_other_processes_can_be_sent_the_work(folder):
 
 
 def test_the_truth_is_scored_where_it_is_known(monkeypatch):
-    monkeypatch.setattr(brain_data, "TAKE_PART", 3)
+    monkeypatch.setattr(brain_invented, "TAKE_PART", 3)
     settings = {**brain.settings_for(None, quick=True), "most": 8, "n": 4000, "seed": 820_104}
     row = brain.work({"data": "invented", "method": "order"}, settings)
     assert row["true_edges"] == 2

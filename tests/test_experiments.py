@@ -22,7 +22,8 @@ from diffdag.experiments.charts import summarise
 from diffdag.experiments.figure4 import half_way
 from diffdag.experiments.journal import Journal
 from diffdag.experiments.runner import run
-from diffdag.experiments.trial import draw_data, draw_pair, product, rows_at, try_method
+from diffdag.experiments.trial import draw_data, draw_pair, product, try_method
+from diffdag.planning import rows_at
 from diffdag.sem import assumption_epsilon
 
 SMALL = ["reproduce", "figure2", "--quick", "--pairs", "2", "--methods", "order,oracle,plugin", "--jobs", "1"]

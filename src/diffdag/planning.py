@@ -31,6 +31,15 @@ WIDTH = 100
 LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
 
 
+def rows_at(C: float, p: int) -> int:
+    """``floor(e^C log p)``, the number of rows in the paper's experiments.
+
+    >>> rows_at(9, 10)
+    18658
+    """
+    return math.floor(math.exp(C) * math.log(p))
+
+
 def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
     """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
 
@@ -243,7 +252,7 @@ def plan(
         upper_refined=refined_samples(scale, epsilon, delta),
         correlation_limit=1 / (2 * nonzeros),
         epsilon_limit=2 / (3 * nonzeros),
-        scale={c: math.floor(math.exp(c) * math.log(p)) for c in PAPER_EXPONENTS},
+        scale={c: rows_at(c, p) for c in PAPER_EXPONENTS},
         exponent=None if samples is None else math.log(samples / math.log(p)),
         measured=measured,
     )

@@ -151,6 +151,11 @@ class SEMPair:
         return np.asarray(self.first.weights != self.second.weights)
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """A causal order of both models, causes first; an error if there is none."""
+        return causal_order((self.first.weights != 0) | (self.second.weights != 0))
+
+    @property
     def edges(self) -> set[tuple[str, str]]:
         """The difference DAG as (source, target) names."""
         names = self.first.names

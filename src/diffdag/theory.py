@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon, causal_order
+from diffdag.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon
 from diffdag.validation import InputError
 
 FloatArray = NDArray[np.float64]
@@ -430,7 +430,7 @@ def _check_models(first: LinearSEM, second: LinearSEM, epsilon: float | None, de
     if first.names != second.names:
         raise InputError("the two models have different variables; name and order them alike in both")
     try:
-        causal_order((first.weights != 0) | (second.weights != 0))
+        SEMPair(first, second).order  # noqa: B018 - raises
     except InputError:
         raise InputError(
             "the two models have no common causal order, which the theorems assume; remove the reversed effects"

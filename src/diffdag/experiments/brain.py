@@ -14,6 +14,7 @@ import json
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ import pandas as pd
 from diffdag.comparators.attempt import TimeUp, deadline
 from diffdag.comparators.ours import result_graph
 from diffdag.estimator import DifferenceDAG
-from diffdag.experiments.brain_data import Study, find_files, load_study, read_study
+from diffdag.experiments.brain_data import Folder, Study, find_files, from_the_back, read_study
+from diffdag.experiments.brain_invented import invent_study
 from diffdag.experiments.brain_picture import draw_brain
 from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
@@ -47,12 +49,20 @@ CAUTION = (
 )
 
 
-def settings_for(data: Path | None, quick: bool) -> dict[str, Any]:
+def settings_for(data: Folder | None, quick: bool) -> dict[str, Any]:
     """Settings of one size; of a folder only names, contents and rows of its files, never its place."""
     size: dict[str, Any] = {"most": QUICK_REGIONS if quick else None, "limit": LIMIT, "methods": list(METHODS)}
     if data is None:
         return {"data": None, **size, **INVENTED}
-    return {"data": find_files(data).fingerprint(), **size}
+    return {"data": data.fingerprint(), **size}
+
+
+def load_study(folder: Path | None, settings: Mapping[str, Any]) -> Study:
+    """The data of an experiment with these settings."""
+    if folder is None:
+        return invent_study(settings["n"], settings["seed"], settings["most"])
+    study = read_study(find_files(folder))
+    return replace(study, regions=from_the_back(study.regions, settings["most"]))
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
@@ -185,8 +195,9 @@ def experiment_for(data: Path | None) -> Experiment:
 
     The folder is known to the functions only: no table, journal or figure names it.
     """
-    if data is not None:
-        read_study(data)
+    files = None if data is None else find_files(data)
+    if files is not None:
+        read_study(files)  # refuses what cannot be used
     return Experiment(
         name="brain",
         title="Brain regions",
@@ -194,8 +205,8 @@ def experiment_for(data: Path | None) -> Experiment:
         cells=cells,
         work=partial(work, data=data),
         finish=partial(finish, data=data),
-        full=settings_for(data, quick=False),
-        quick=settings_for(data, quick=True),
+        full=settings_for(files, quick=False),
+        quick=settings_for(files, quick=True),
         axes=("methods",),
     )
 

@@ -15,10 +15,9 @@ from diffdag.comparators import find_method
 from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
 from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
-from diffdag.experiments.trial import draw_data, draw_pair, product, rows_at, try_method
+from diffdag.experiments.trial import KINDS, NEIGHBOURS, P, draw_data, draw_pair, product, try_method
+from diffdag.planning import rows_at
 
-P, NEIGHBOURS = 10, 6
-KINDS = {"filtered": "pairs with epsilon >= 0.1", "unfiltered": "all pairs"}
 METHODS = [
     "order",
     "oracle",

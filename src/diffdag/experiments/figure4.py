@@ -22,11 +22,11 @@ from scipy.optimize import minimize
 from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
 from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
-from diffdag.experiments.trial import draw_data, draw_pair, product, rows_at, try_method
+from diffdag.experiments.trial import KINDS, draw_data, draw_pair, product, try_method
+from diffdag.planning import rows_at
 
 FloatArray = NDArray[np.float64]
 DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
-KINDS = {"filtered": "pairs with epsilon >= 0.1", "unfiltered": "all pairs"}
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:

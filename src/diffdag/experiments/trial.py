@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,19 +13,12 @@ from diffdag.comparators.attempt import attempt
 from diffdag.experiments.journal import Row
 from diffdag.moments import Moments
 from diffdag.scoring import score
-from diffdag.sem import SEMPair, causal_order, simulate_pair
+from diffdag.sem import SEMPair, simulate_pair
 
+P, NEIGHBOURS = 10, 6  # of the paper's experiments with samples
 EPSILON = 0.1  # Assumption 3 of the filtered pairs
+KINDS = {"filtered": f"pairs with epsilon >= {EPSILON}", "unfiltered": "all pairs"}
 SCORES = ("f1", "exact", "skeleton_f1", "skeleton_exact", "true_edges", "claimed", "undirected")
-
-
-def rows_at(C: float, p: int) -> int:
-    """``floor(e^C log p)``, the number of rows in the paper's experiments.
-
-    >>> rows_at(9, 10)
-    18658
-    """
-    return math.floor(math.exp(C) * math.log(p))
 
 
 @lru_cache(maxsize=256)
@@ -60,7 +52,7 @@ def try_method(name: str, pair: SEMPair, data: tuple[Moments, Moments], limit: f
     method = find_method(name)
     arguments: list[Any] = [*data]
     if method.knows_order:
-        arguments.append(causal_order((pair.first.weights != 0) | (pair.second.weights != 0)))
+        arguments.append(pair.order)
     if not method.available:
         return {**dict.fromkeys(SCORES), "why": f"needs {method.needs}", "seconds": None, "again": True}
     graph, why, seconds = attempt(method, tuple(arguments), limit)
