@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
-import subprocess
+
+from diffdag.experiments.runner import made_now
 
 
 def where() -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    return (
-        f"{today}, commit {commit.stdout.strip() or 'unknown'}, {os.cpu_count()} cores, "
-        f"{platform.machine()}, Python {platform.python_version()}"
-    )
+    return f"{made_now()}, {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 
 def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:

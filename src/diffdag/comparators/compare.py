@@ -14,10 +14,11 @@ from diffdag.comparators import all_methods, find_method
 from diffdag.comparators.attempt import attempt
 from diffdag.comparators.method import Method, same_variables
 from diffdag.data import align_tables
+from diffdag.knowledge import precedence
 from diffdag.moments import Moments
 from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
-from diffdag.validation import InputError, Missing, join_names, plural
+from diffdag.validation import InputError, Missing, plural
 
 DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
@@ -148,7 +149,9 @@ def compare_methods(
     (['order', 'paper'], 1)
     """
     one, two = _moments(first, second, columns, drop, missing)
-    known = None if order is None else _places(order, one.names)
+    known = (
+        None if order is None else tuple(np.argsort(precedence(one.names, order=order).sum(axis=0)).tolist())
+    )
     graphs: dict[str, BoolArray] = {}
     seconds: dict[str, float] = {}
     skipped: dict[str, str] = {}
@@ -178,13 +181,6 @@ def _moments(
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
     one, two = table_moments(tables.first, tables.second, tables.names)
     return one, same_variables(one, two)
-
-
-def _places(order: Sequence[str], names: tuple[str, ...]) -> tuple[int, ...]:
-    if sorted(order) != sorted(names):
-        odd = sorted(set(order) ^ set(names)) or [name for name in names if list(order).count(name) > 1]
-        raise InputError(f"order must name every variable once; look at {join_names(odd)}")
-    return tuple(names.index(name) for name in order)
 
 
 def _unfit(method: Method, p: int, ordered: bool, *, asked: bool) -> str:

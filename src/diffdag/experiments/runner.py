@@ -89,7 +89,7 @@ def run(
         done = {key for key, row in journal.rows.items() if not row.get(AGAIN)}
         open_cells = [cell for cell in cells if journal.key_of(cell) not in done]
         with _progress(experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
-            now = _now()
+            now = made_now()
             for row in _rows(experiment, open_cells, settings, jobs):
                 journal.append({**row, MADE: now})
                 advance()
@@ -170,8 +170,8 @@ def _times(table: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
     return times.round({"median": 4, "max": 4})
 
 
-def _now() -> str:
-    """Date and commit of the rows to come."""
+def made_now() -> str:
+    """Date and commit of what is being measured."""
     here = Path(__file__).resolve().parent
     git = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
     try:
