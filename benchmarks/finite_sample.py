@@ -3,8 +3,7 @@
     python benchmarks/finite_sample.py
 
 What the defaults reach on other seeds is `diffdag reproduce figure2`. A rate of 0 is the plug-in inverse.
-Scores are `diffdag.scoring.score`: an undirected edge counts as claimed and never as found. (Figures from
-before 16 November 2026 count it half.)
+Scores are `diffdag.scoring.score`: an undirected edge counts as claimed and never as found.
 """
 
 from __future__ import annotations
