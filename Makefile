@@ -39,7 +39,8 @@ bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python order.py
 	cd benchmarks && ../$(BIN)/python order_checks.py
 	cd benchmarks && ../$(BIN)/python robust.py
-	cd benchmarks && ../$(BIN)/python precision_difference.py
+	cd benchmarks && ../$(BIN)/python scale.py
+	$(BIN)/python docs/make_benchmarks.py
 
 picture: $(VENV)/.dev
 	$(BIN)/python docs/make_picture.py

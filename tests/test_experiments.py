@@ -20,9 +20,9 @@ from diffdag.comparators.method import Method
 from diffdag.experiments import NAMES, experiment
 from diffdag.experiments.charts import summarise
 from diffdag.experiments.figure4 import half_way
-from diffdag.experiments.journal import Journal
 from diffdag.experiments.runner import run
 from diffdag.experiments.trial import draw_data, draw_pair, product, try_method
+from diffdag.journal import Journal
 from diffdag.planning import rows_at
 from diffdag.sem import assumption_epsilon
 

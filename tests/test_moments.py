@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffdag import InputError, Moments
-from diffdag.moments import BLOCK_ROWS
+from diffdag.accumulate import block_rows
 
 
 def reference(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +60,7 @@ def test_a_spread_smaller_than_the_rounding_of_the_mean():
 
 
 def test_tables_longer_than_a_block():
-    n = BLOCK_ROWS + 1234
+    n = 2 * block_rows(2) + 1234
     table = np.random.default_rng(1).standard_normal((n, 2)) + np.linspace(1e6, 1e6 + 3, n)[:, None]
     assert_moments(Moments.from_array(table), table, rtol=1e-11)
 
@@ -117,6 +117,38 @@ def test_moments_are_read_only():
     for array in (moments.mean, moments.scatter):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
+
+
+def test_what_nobody_can_change_is_not_copied():
+    moments = Moments.from_array(trending_table())
+    again = Moments(moments.names, moments.n, moments.mean, moments.scatter)
+    assert again.scatter is moments.scatter
+    assert moments.select(moments.names) is moments
+    locked = np.eye(2)
+    view = locked[:]
+    view.flags.writeable = False  # its owner still can
+    given = Moments(("a", "b"), 5, np.zeros(2), view)
+    locked[0, 0] = 7.0
+    np.testing.assert_array_equal(given.scatter, np.eye(2))
+
+
+@pytest.mark.parametrize(("i", "j"), [(0, 1), (1, 0), (0, 1499), (700, 701), (1499, 1498)])
+def test_one_entry_in_a_large_scatter_that_is_not_mirrored(i, j):
+    scatter = np.eye(1500)
+    scatter[i, j] = 1e-6
+    names = tuple(map(str, range(1500)))
+    with pytest.raises(InputError, match="not a symmetric matrix"):
+        Moments(names, 9, np.zeros(1500), scatter)
+    scatter[j, i] = 1e-6
+    assert Moments(names, 9, np.zeros(1500), scatter).scatter[j, i] == 1e-6
+
+
+def test_constant_columns_have_no_negative_spread():
+    for value in np.random.default_rng(840040).standard_normal(200) * 1e3:
+        moments = Moments.from_array(np.column_stack([np.full(37, value), np.arange(37.0)]))
+        assert 0 <= moments.scatter[0, 0] <= 1e-20 * value**2
+        assert (moments + moments).scatter[0, 0] >= 0
+        moments.select(["X1"])
 
 
 # Merging

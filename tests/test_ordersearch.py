@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numba
@@ -14,7 +15,8 @@ from scipy import stats
 import diffdag
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
-from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, walk_from
+from diffdag.ordersearch.score import make_rules
+from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, search_orders, walk_from
 from diffdag.ordersearch.state import new_space
 from diffdag.ordersearch.walk import walk
 from diffdag.sem import causal_order
@@ -42,7 +44,9 @@ def problem_of(first, second, *, equal=False, before=None, plain=False, total=No
         first.T @ first, second.T @ second, len(first), len(second), equal, before, total or p
     )
     if plain:
-        made.rules.table[FREE] = len(first) + len(second)
+        table = made.rules.table.copy()
+        table[FREE] = len(first) + len(second)
+        made = replace(made, rules=make_rules(len(first), len(second), table, equal, before))
     return made
 
 
@@ -55,8 +59,9 @@ def costs_along(problem: Problem, order) -> tuple[np.ndarray, np.ndarray, np.nda
     """Full costs, changes and separate variances of the compiled code, by variable."""
     p = problem.p
     cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    room, place = new_space(problem.first, np.int64(12)), np.array(order)
-    walk(room, problem.pooled, problem.rules, place, 0, 1.0, 1.0, 0, True, 0, cost, changed, separate)
+    room, place, none = new_space(problem.first, np.int64(12)), np.array(order), np.zeros(p, bool)
+    still = ((0, 0), 0, 0, 1.0, 1.0, 0)
+    walk(room, problem.pooled, problem.rules, place, *still, none, cost, changed, separate)
     return cost, changed, separate
 
 
@@ -100,9 +105,11 @@ def assert_view(state, space, first, second):
     close = {"rtol": 1e-8, "atol": 1e-8}
     np.testing.assert_allclose(signs[:, None] * root[:, order], upper, **close)
     np.testing.assert_allclose(signs[:, None] * cross, q.T @ first, **close)
-    np.testing.assert_allclose(np.outer(signs, signs) * inner, q.T @ q, **close)
+    np.testing.assert_allclose(np.tril(np.outer(signs, signs) * inner), np.tril(q.T @ q), **close)
     spent = np.vstack([np.zeros(p), np.cumsum((q.T @ first) ** 2, axis=0)])
-    np.testing.assert_allclose(space.real[state.SPENT, : p + 1], spent, **close)
+    widths = (first**2).sum(axis=0) - spent
+    np.testing.assert_allclose(space.real[state.WIDTHS, : p + 1], widths, **close)
+    np.testing.assert_array_equal(space.whole[state.PLACE, order], np.arange(p))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,7 +150,7 @@ def residuals(design, answer, n1, weights=(1.0, 1.0)):
 
 
 def brute_force(first, second, rules, causes, target) -> float:
-    """The least cost over all change sets, with one and with two variances."""
+    """The least cost over all change sets, with one and with two variances; 0 is that of no change."""
     n = np.array([len(first), len(second)])
     change, extra, free = rules.table[:, len(causes)]
     base = n.sum() / 2 * np.log(residuals(*rows_of(first, second, causes, [], target), n[0]).sum() / n.sum())
@@ -153,12 +160,12 @@ def brute_force(first, second, rules, causes, target) -> float:
             rows = rows_of(first, second, causes, list(chosen), target)
             rss = residuals(*rows, n[0])
             loss = n.sum() / 2 * np.log(rss.sum() / n.sum())
-            best = min(best, base + share * (loss - base) + change * size)
+            best = min(best, share * (loss - base) + change * size)
             if not rules.equal:
                 before = np.inf
                 while before > (loss := (n / 2 * np.log(rss / n)).sum()) + 1e-9:
                     before, rss = loss, residuals(*rows, n[0], n / rss)
-                best = min(best, base + share * (loss - base) + change * size + extra)
+                best = min(best, share * (loss - base) + change * size + extra)
     return best
 
 
@@ -203,6 +210,41 @@ def test_steps_find_the_best_change_set_nearly_always(interpreted):
             gaps.append(steps - best)
     assert min(gaps) > -1e-9
     assert np.mean(np.array(gaps) < 1e-9) > 0.9
+
+
+def changes_alone(interpreted, space, rules, t) -> bool:
+    """Whether a coefficient or the variance at a position changes by itself; by costs, not by limits."""
+    score, state = interpreted.score, interpreted.state
+    r2 = space.real[state.ROOT, t, space.whole[state.ORDER, t]] ** 2
+    change, extra, _ = rules.table[:, t]
+    falls = [
+        r2 * space.real[state.CROSS, t, k] ** 2 / space.real[state.WIDTHS, t, k]
+        for k in space.whole[state.ORDER, :t]
+    ]
+    alone = any(score._cost_of_one(space, rules, r2 - fall, t) + change < 0 for fall in falls)
+    share = space.real[state.INNER, t, t]
+    both = r2 * share, r2 * (1 - share)
+    return alone or (not rules.equal and score._cost_of_two(space, rules, both, t) + extra < 0)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_what_is_seen_at_a_glance_is_what_costs_say(interpreted, equal):
+    score, state, seen, swapped = interpreted.score, interpreted.state, [], []
+    for seed in range(20):
+        problem = problem_of(*two_tables(seed, 6), equal=equal)
+        space = view(interpreted, problem, np.random.default_rng(seed).permutation(6))
+        for t in range(6):
+            seen.append(score.calm(space, problem.rules, t, score.LOW))
+            assert seen[-1] == (not changes_alone(interpreted, space, problem.rules, t))
+            if seen[-1]:
+                assert score.quick_cost(space, problem.rules, t) == (0.0, 0, False)
+        for t in range(5):
+            swapped.append(score.calm_swapped(space, problem.rules, t))
+            state.swap(space, t)
+            assert swapped[-1] == all(score.calm(space, problem.rules, at, score.LOW) for at in (t, t + 1))
+            state.swap(space, t)
+    assert 0 < sum(seen) < len(seen)
+    assert 0 < sum(swapped) < len(swapped)
 
 
 def test_nearly_collinear_predecessors_have_finite_costs():
@@ -279,6 +321,50 @@ def test_walks_respect_what_is_known_and_do_not_depend_on_threads():
             assert walk_from(problem, order).score > one.best.score
 
 
+def test_a_walk_is_no_worse_than_where_it_began_and_says_what_its_order_says():
+    problem, p = simulated(7, 20), 20
+    start = np.random.default_rng(0).permutation(p)
+    before = walk_from(problem, start)
+    options = (
+        {"steps": (2000, 0)},
+        {"steps": (0, 2000)},
+        {"sweeps": 3},
+        {"careful": 3},
+        {"steps": (2000, 2000), "sweeps": 20, "careful": 20, "grain": 0.05},
+    )
+    for option in options:
+        after = walk_from(problem, start, seed=1, **option)
+        assert after.score < before.score
+        assert sorted(after.order) == list(range(p))
+        again = walk_from(problem, after.order)
+        assert again.score == pytest.approx(after.score, abs=1e-6)
+        assert (again.changed == after.changed).all()
+    assert walk_from(problem, start, sweeps=3, restless=[]).order == tuple(start.tolist())
+
+
+def test_the_score_is_the_likelihood_of_both_tables_where_nothing_changes():
+    first, second = two_tables(1, 4)
+    problem, rows = problem_of(first, second), len(first) + len(second)
+    pooled = problem.pooled
+    expected = sum(
+        rows / 2 * np.log(1 / np.linalg.inv(pooled[: t + 1, : t + 1])[t, t] / rows) for t in range(4)
+    )
+    assert problem.base == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_progress_is_told_walk_by_walk(jobs):
+    told = []
+    found = search_orders(simulated(3, 15), np.random.default_rng(0), jobs, lambda *what: told.append(what))
+    walks = [(done, total) for done, total, what in told if what == "walks"]
+    turns = [(done, total) for done, total, what in told if what == "directions reversed"]
+    assert len(walks) + len(turns) == len(told)
+    assert [done for done, _ in walks] == list(range(1, found.starts + 1))
+    assert walks[-1] == (found.starts, found.starts)
+    assert len(turns) >= len(found.margins) > 0
+    assert turns[-1][0] == turns[-1][1] == len(turns)
+
+
 # Penalties
 
 
@@ -291,7 +377,7 @@ def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
     np.testing.assert_allclose(penalties(30, 50, 9, 9), penalties(50, 30, 9, 9), rtol=1e-9)
     assert (np.diff(penalties(40, 40, 20, 20)[VARIANCE]) > 0).all()  # few free rows make ratios large
     for total, rows in ((3, 1e9), (20, 1e9), (100, 1e6)):
-        price = max(np.log(2 * rows) / 2 + 2 * np.log(total), A + B * np.log(total))
+        price = max(np.log(2 * rows) / 2 + 2 * np.log(total), A + B * np.log(3))
         change, variance, _ = penalties(rows, rows, 3, total)
         np.testing.assert_allclose(change, price, rtol=1e-3)
         np.testing.assert_allclose(variance, VARIANCE_SHARE * price, rtol=1e-3)

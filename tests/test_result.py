@@ -13,10 +13,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from diffdag.report import exchange, page
 from diffdag.report.text import NumberFormat, printable
@@ -38,7 +38,7 @@ def make_result(**changes: Any) -> DifferenceResult:
         "unresolved": ("PKA", "PKC"),
         "order": (("Raf",), ("Mek",), ("Erk",)),
         "edge_list": edges,
-        "delta_precision": pd.DataFrame(np.eye(len(names)), index=list(names), columns=list(names)),
+        "delta_entries": csr_array(np.eye(len(names))),
         "samples": (853, 799),
         "settings": {"penalty": 0.3, "estimator": "dantzig", "threshold": None},
         "notes": ("The noise of PKA changed too.",),
@@ -48,9 +48,9 @@ def make_result(**changes: Any) -> DifferenceResult:
 
 
 def nothing(names: tuple[str, ...] = ("a", "b", "c")) -> DifferenceResult:
-    zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+    zeros = csr_array((len(names), len(names)))
     none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": (), "notes": (), "samples": None}
-    return make_result(variables=names, invariant=names, delta_precision=zeros, **none)
+    return make_result(variables=names, invariant=names, delta_entries=zeros, **none)
 
 
 class TestClassifyChange:
@@ -121,7 +121,7 @@ class TestResult:
             ({"edge_list": (Edge("Raf", "nobody"),)}, "not a variable"),
             ({"edge_list": (Edge("Raf", "Mek"), Edge("Raf", "Mek"))}, "twice"),
             ({"labels": ("one",)}, "labels"),
-            ({"delta_precision": pd.DataFrame(np.eye(2))}, "delta_precision"),
+            ({"delta_entries": csr_array(np.eye(2))}, "delta_entries"),
         ],
     )
     def test_parts_that_do_not_fit_are_refused(self, changes: dict[str, Any], message: str) -> None:
@@ -129,10 +129,10 @@ class TestResult:
             make_result(**changes)
 
     def test_matrix_that_is_not_finite_is_refused(self) -> None:
-        matrix = make_result().delta_precision.copy()
-        matrix.iloc[0, 1] = np.nan
+        matrix = make_result().delta_entries.toarray()
+        matrix[0, 1] = np.nan
         with pytest.raises(ValueError, match="finite"):
-            make_result(delta_precision=matrix)
+            make_result(delta_entries=csr_array(matrix))
 
     def test_bad_kind_and_loop_are_refused(self) -> None:
         with pytest.raises(ValueError, match="expected one of"):
@@ -144,7 +144,7 @@ class TestResult:
         assert make_result() == make_result()
         assert hash(make_result()) == hash(make_result())
         assert make_result() != make_result(notes=())
-        assert make_result() != make_result(delta_precision=2 * make_result().delta_precision)
+        assert make_result() != make_result(delta_entries=2 * make_result().delta_entries)
         assert make_result() != 1
         assert pickle.loads(pickle.dumps(make_result())) == make_result()  # noqa: S301
 
@@ -180,7 +180,7 @@ class TestSummary:
     def test_it_stays_within_its_width(self) -> None:
         names = tuple(f"a_rather_long_name_of_a_variable_{k}" for k in range(500))
         edges = (Edge(names[0], names[1], change="added", weight_first=0, weight_second=1e-9, delta=-1e-9),)
-        zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+        zeros = csr_array((len(names), len(names)))
         order = (names[:2], names[2:400])
         res = make_result(
             variables=names,
@@ -188,7 +188,7 @@ class TestSummary:
             unresolved=(),
             order=order,
             edge_list=edges,
-            delta_precision=zeros,
+            delta_entries=zeros,
         )
         text = res.summary()
         assert max(map(len, text.splitlines())) <= 110
@@ -200,14 +200,14 @@ class TestSummary:
     def test_hostile_names_stay_on_their_line(self) -> None:
         names = ("a\nb\x00\u202e", "日本", "c" * 200)
         edge = Edge(names[0], names[1], change="added", weight_first=0.0, weight_second=1.0, delta=-1.0)
-        zeros = pd.DataFrame(0.0, index=list(names), columns=list(names))
+        zeros = csr_array((len(names), len(names)))
         res = make_result(
             variables=names,
             invariant=(names[2],),
             unresolved=(),
             order=(),
             edge_list=(edge,),
-            delta_precision=zeros,
+            delta_entries=zeros,
         )
         assert "a\\nb\\x00\\u202e -> 日本" in res.summary()
 
@@ -286,7 +286,7 @@ def results(draw: st.DrawFn) -> DifferenceResult:
         unresolved=names[:cut],
         order=tuple((name,) for name in names[cut:]),
         edge_list=tuple(edges),
-        delta_precision=pd.DataFrame(matrix, index=list(names), columns=list(names)),
+        delta_entries=csr_array(matrix),
         samples=draw(st.one_of(st.none(), st.tuples(st.integers(2, 10**9), st.integers(2, 10**9)))),
         settings=draw(st.dictionaries(st.text(max_size=8), SETTINGS, max_size=4)),
         notes=tuple(draw(st.lists(st.text(), max_size=2))),
@@ -325,9 +325,8 @@ class TestRoundTrip:
         names = tuple(f"v{k}" for k in range(1000))
         matrix = np.zeros((1000, 1000))
         matrix[3, 4] = matrix[4, 3] = 0.1
-        frame = pd.DataFrame(matrix, index=list(names), columns=list(names))
         none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": ()}
-        text = make_result(variables=names, invariant=(), delta_precision=frame, **none).to_json()
+        text = make_result(variables=names, invariant=(), delta_entries=csr_array(matrix), **none).to_json()
         assert len(text) < 20_000
         assert exchange.from_json(text, "memory").delta_precision.loc["v4", "v3"] == 0.1
 

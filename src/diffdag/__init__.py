@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
     from diffdag.moments import Moments
     from diffdag.precision import precision_difference
+    from diffdag.resampling import Resamples, resample_fits
     from diffdag.result import DifferenceResult, load_result
     from diffdag.sem import LinearSEM, SEMPair, simulate_pair
     from diffdag.validation import DiffDagWarning, InputError
@@ -23,12 +24,14 @@ _HOME = {
     "InputError": "validation",
     "LinearSEM": "sem",
     "Moments": "moments",
+    "Resamples": "resampling",
     "SEMPair": "sem",
     "compare_methods": "comparators.compare",
     "load_result": "result",
     "load_sachs": "datasets",
     "load_sachs_pair": "datasets",
     "precision_difference": "precision",
+    "resample_fits": "resampling",
     "simulate_pair": "sem",
 }
 
@@ -39,12 +42,14 @@ __all__ = [
     "InputError",
     "LinearSEM",
     "Moments",
+    "Resamples",
     "SEMPair",
     "compare_methods",
     "load_result",
     "load_sachs",
     "load_sachs_pair",
     "precision_difference",
+    "resample_fits",
     "simulate_pair",
 ]
 

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import joblib
 import numpy as np
 
-from diffdag.data import align_tables
-from diffdag.knowledge import Direction, Tiers, precedence
+from diffdag.data import Tables, align_tables
+from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
 from diffdag.moments import Moments
 from diffdag.paper import answer as paper
 from diffdag.precision import ESTIMATORS, Penalty
-from diffdag.robust import COVARIANCES, Covariance, table_moments
+from diffdag.precision.problem import standardise
+from diffdag.precision.rows import standardise_rows
+from diffdag.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.answer import OrderSettings
+    from diffdag.ordersearch.screen import Progress, Screened
 
 METHODS = ("order", "paper")
+KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 
 
 class DifferenceDAG:
@@ -139,6 +143,7 @@ class DifferenceDAG:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
         missing: Missing = "error",
+        progress: Progress | None = None,
     ) -> Self:
         """Fit two tables: arrays, or pandas, polars or Arrow tables matched by column name.
 
@@ -150,39 +155,77 @@ class DifferenceDAG:
             Which columns to compare, or to leave out.
         missing : {"error", "drop"}
             What to do about rows with missing values.
+        progress : callable, optional
+            Called with the number of steps done, their total, and what is being done: ``progress=print``.
         """
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
         self._check_parameters()
-        first_moments, second_moments = table_moments(
-            tables.first,
-            tables.second,
-            tables.names,
+        knowledge = self._knowledge(tables.names)
+        kept = self._screen_rows(tables, progress)
+        before, after = table_moments(
+            tables.first if kept is None else tables.first[:, kept.members],
+            tables.second if kept is None else tables.second[:, kept.members],
+            tables.names if kept is None else [tables.names[k] for k in kept.members],
             covariance=self.covariance,
             effective_samples=self.effective_samples,
         )
         rows = (len(tables.first), len(tables.second))
-        fewer = (first_moments.n, second_moments.n) != rows
-        notes = (*tables.notes, *([_fewer_rows(rows, (first_moments.n, second_moments.n))] if fewer else []))
-        return self._fit_moments(first_moments, second_moments, notes)
+        fewer = (before.n, after.n) != rows
+        notes = (*tables.notes, *([_fewer_rows(rows, (before.n, after.n))] if fewer else []))
+        return self._fit_moments(tables.names, before, after, knowledge, kept, notes, progress)
 
-    def fit_moments(self, first: Moments, second: Moments) -> Self:
+    def fit_moments(self, first: Moments, second: Moments, *, progress: Progress | None = None) -> Self:
         """Fit the moments of two tables; the data are not needed.
 
         Options that act on rows, `covariance` and `effective_samples`, are not used.
         """
         self._check_parameters()
         check_same_columns(first.names, second.names, ("first", "second"))
-        return self._fit_moments(first, second.select(first.names), ())
+        knowledge = self._knowledge(first.names)
+        return self._fit_moments(first.names, first, second.select(first.names), knowledge, None, (), progress)
 
-    def _fit_moments(self, first: Moments, second: Moments, notes: tuple[str, ...]) -> Self:
+    def _screen_rows(self, tables: Tables, progress: Progress | None) -> Screened | None:
+        """Which variables to keep of tables with too many of them and fewer rows, straight from the rows.
+
+        Nothing of the size of a covariance matrix is formed.
+        """
+        if self.method != "order" or len(tables.first) + len(tables.second) >= len(tables.names):
+            return None
+        from diffdag.ordersearch.screen import most_variables, screen, silent  # noqa: PLC0415
+
+        scores = table_scores(tables.first, tables.second, self.covariance)
+        n1, n2 = (int(rows) for rows in independent_rows(self.effective_samples, scores))
+        if len(tables.names) <= most_variables(min(n1, n2)):
+            return None
+        return screen(standardise_rows(*scores)[0], n1, n2, progress or silent)
+
+    def _fit_moments(
+        self,
+        names: tuple[str, ...],
+        first: Moments,
+        second: Moments,
+        knowledge: BoolArray | None,
+        kept: Screened | None,
+        notes: tuple[str, ...],
+        progress: Progress | None,
+    ) -> Self:
+        """Fit the moments of all variables, or of those that were kept of them."""
         for moments, label in ((first, "first"), (second, "second")):
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         if self.method == "paper":
             result = paper.fit_samples(first, second, self._paper_settings())
         else:
             from diffdag.ordersearch import answer as ordersearch  # noqa: PLC0415 - numba takes a second to import
+            from diffdag.ordersearch.screen import Screened, most_variables, screen  # noqa: PLC0415
 
-            result = ordersearch.fit_samples(first, second, self._order_settings(first.names))
+            settings = self._order_settings(progress)
+            if kept is None and len(names) > most_variables(min(first.n, second.n)):
+                kept = screen(standardise(first, second), first.n, second.n, settings.progress)
+                chosen = [names[k] for k in kept.members]
+                first, second = first.select(chosen), second.select(chosen)
+            kept = kept or Screened(range(len(names)))
+            before = _among(knowledge, kept.members)
+            result = ordersearch.fit_samples(names, first, second, before, settings, kept)
         self.result_ = replace(result, notes=(*notes, *result.notes))
         return self
 
@@ -200,24 +243,27 @@ class DifferenceDAG:
         else:
             from diffdag.ordersearch import answer as ordersearch  # noqa: PLC0415
 
-            self.result_ = ordersearch.fit_models(first, second, self._order_settings(first.names))
+            before = _among(self._knowledge(first.names), range(len(first.names)))
+            self.result_ = ordersearch.fit_models(first, second, before, self._order_settings(None))
         return self
 
     def _paper_settings(self) -> paper.PaperSettings:
         equal = self.noise == "equal"
         return paper.PaperSettings(self.estimator, self.penalty, self.threshold, equal, self.n_jobs)
 
-    def _order_settings(self, names: tuple[str, ...]) -> OrderSettings:
-        from diffdag.ordersearch.answer import OrderSettings  # noqa: PLC0415
+    def _knowledge(self, names: tuple[str, ...]) -> BoolArray | None:
+        """Who has to precede whom; None if nothing is known."""
+        known = {name: getattr(self, name) for name in KNOWLEDGE if getattr(self, name) is not None}
+        return precedence(names, **known) if known and self.method == "order" else None
 
-        before = precedence(
-            names, order=self.order, tiers=self.tiers, required=self.required, forbidden=self.forbidden
-        )
-        knowledge = ("order", "tiers", "required", "forbidden")
-        known = tuple(name for name in knowledge if getattr(self, name) is not None)
+    def _order_settings(self, progress: Progress | None) -> OrderSettings:
+        from diffdag.ordersearch.answer import OrderSettings  # noqa: PLC0415
+        from diffdag.ordersearch.screen import silent  # noqa: PLC0415
+
+        known = tuple(name for name in KNOWLEDGE if getattr(self, name) is not None)
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
         jobs = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
-        return OrderSettings(self.noise == "equal", before, rng, jobs, known)
+        return OrderSettings(self.noise == "equal", rng, jobs, known, progress or silent)
 
     def _check_parameters(self) -> None:
         for name, allowed in {
@@ -242,11 +288,18 @@ class DifferenceDAG:
 
     def _check_method_options(self) -> None:
         """Refuse options that the chosen method would not look at."""
-        other = {"order": ("penalty", "threshold"), "paper": ("order", "tiers", "required", "forbidden")}
+        other = {"order": ("penalty", "threshold"), "paper": KNOWLEDGE}
         for name in other[self.method]:
             if getattr(self, name) is not None:
                 known = "paper" if self.method == "order" else "order"
                 raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{known}'")
+
+
+def _among(knowledge: BoolArray | None, members: Sequence[int]) -> BoolArray:
+    """What is known about the order of some of the variables."""
+    if knowledge is None:
+        return np.zeros((len(members), len(members)), bool)
+    return np.ascontiguousarray(knowledge[np.ix_(members, members)])
 
 
 def _fewer_rows(rows: tuple[int, int], worth: tuple[int, int]) -> str:

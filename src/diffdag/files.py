@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from diffdag.validation import InputError, default_names, plural
+from diffdag.validation import InputError, Unfit, check_numeric, default_names, plural
 
+TEXT = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
 _DELIMITERS = ",;\t|"
 
 
@@ -48,50 +51,68 @@ def read_table(path: str | Path, *, text: Sequence[str] = ()) -> Any:
         If the file exists and cannot be opened.
     """
     path = Path(path)
-    kind = _kind(path)
+    kind = kind_of(path)
     reader = _READERS.get(kind)
+    check_file(path)
+    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join(_READERS)}")
+    with reading(path, kind):
+        table = reader(path, text)
+        _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise
+    return table
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a file, or holds nothing."""
     if not path.exists():
         raise InputError(f"file '{path}' does not exist; check the path")
     if path.is_dir():
         raise InputError(f"'{path}' is a folder; give a file")
-    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
-        raise InputError(f"'{path}' has no known file type; give one of {', '.join(_READERS)}")
     with path.open("rb") as file:
         if not file.read(1):
             raise InputError(f"file '{path}' is empty; check the export")
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn what readers raise on damaged files, which has no end, into errors that name the file."""
     try:
-        table = reader(path, text)
-        _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise
+        yield
     except InputError:
         raise
-    except Exception as error:  # what the readers raise on damaged files has no end
-        if isinstance(error, UnicodeDecodeError) and reader is _read_text:
+    except Exception as error:
+        if isinstance(error, UnicodeDecodeError) and kind in TEXT:
             raise InputError(f"file '{path}' is not UTF-8 text; export it as CSV in UTF-8") from error
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise InputError(f"file '{path}' cannot be read as {kind} ({reason}); check the export") from error
-    return table
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """File type by the ending of the name, seen through .gz."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 
 
 def _read_text(path: Path, text: Sequence[str]) -> Any:
-    delimiter, size = _read_header(path)
-    options = {
-        # A line of a wide table has to fit into one block.
-        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * size)),
-        "parse_options": pa.csv.ParseOptions(delimiter=delimiter),
-        "convert_options": pa.csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string())),
-    }
+    options = text_options(path)
+    options["convert_options"].column_types = dict.fromkeys(text, pa.string())
     try:
         table = pa.csv.read_csv(path, **options)
     except pa.ArrowInvalid:
-        _report_ragged_row(path, options)
+        report_text_error(path, options, pa.csv.read_csv)
         raise
     return table.rename_columns([name.strip() for name in table.column_names])
+
+
+def text_options(path: Path) -> dict[str, Any]:
+    """Options with which Arrow reads a text file: its delimiter, and blocks into which its lines fit."""
+    delimiter, size = _read_header(path)
+    return {
+        # A line of a wide table has to fit into one block.
+        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * size)),
+        "parse_options": pa.csv.ParseOptions(delimiter=delimiter),
+        "convert_options": pa.csv.ConvertOptions(),
+    }
 
 
 def _read_header(path: Path) -> tuple[str, int]:
@@ -104,7 +125,7 @@ def _read_header(path: Path) -> tuple[str, int]:
     if "\0" in line:
         raise InputError(f"file '{path}' is not a text table; export it as CSV in UTF-8")
     unquoted = re.sub(r'"[^"]*"', "", line)
-    delimiter = "\t" if _kind(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
+    delimiter = "\t" if kind_of(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
     names = next(csv.reader([line], delimiter=delimiter))
     if _looks_like_data(names):
         raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
@@ -122,11 +143,16 @@ def _looks_like_data(header: list[str]) -> bool:
     return bool(values) and not (counting and len(fields) > 2)
 
 
-def _report_ragged_row(path: Path, options: dict[str, Any]) -> None:
-    """Read again for the number of the row that Arrow refused: with threads rows are not counted."""
+def report_text_error(
+    path: Path, options: dict[str, Any], read: Callable[..., object], names: Sequence[str] = ()
+) -> None:
+    """Read again for the number of the row that Arrow refused: with threads rows are not counted.
+
+    `names` are those of the columns, where `read` may also find fields that are not of the type asked for.
+    """
     options["read_options"].use_threads = False
     try:
-        pa.csv.read_csv(path, **options)
+        read(path, **options)
     except pa.ArrowInvalid as error:
         ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
         if ragged:
@@ -135,6 +161,10 @@ def _report_ragged_row(path: Path, options: dict[str, Any]) -> None:
                 f"row {row - 1} of '{path}' has {plural(found, 'field')} and the header has {expected}; "
                 "check the export"
             ) from error
+        misfit = re.search(r"column #(\d+): Row #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
+        if misfit and names:
+            column, row = int(misfit[1]), int(misfit[2])
+            check_numeric([Unfit(f"'{path}'", names[column], row - 1, misfit[3])])
 
 
 def _read_parquet(path: Path, text: Sequence[str]) -> Any:
@@ -180,11 +210,8 @@ def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Pat
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
-    ".csv": _read_text,
-    ".tsv": _read_text,
-    ".txt": _read_text,
-    ".parquet": _read_parquet,
-    ".pq": _read_parquet,
+    **dict.fromkeys(TEXT, _read_text),
+    **dict.fromkeys(PARQUET, _read_parquet),
     ".feather": _read_feather,
     ".arrow": _read_feather,
     ".npy": _read_npy,

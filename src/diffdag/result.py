@@ -10,11 +10,12 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from diffdag.atomic import write_atomic
 from diffdag.sem import LinearSEM
@@ -145,8 +146,8 @@ class DifferenceResult:
         Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
     edge_list : tuple of Edge
         The changed edges.
-    delta_precision : DataFrame
-        Difference of the precision matrices, first minus second, p x p.
+    delta_entries : csr_array, shape (p, p)
+        Difference of the precision matrices, first minus second; see also `delta_precision`.
     samples : tuple of int, optional
         Rows in the first and the second table; None for exact models.
     settings : mapping
@@ -158,12 +159,12 @@ class DifferenceResult:
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> from scipy.sparse import csr_array
     >>> names = ("Raf", "Mek")
     >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
     >>> res = DifferenceResult(
     ...     method="paper", variables=names, invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
-    ...     edge_list=(edge,), delta_precision=pd.DataFrame(0.0, index=names, columns=names),
+    ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
     ...     samples=(853, 799), settings={"penalty": 0.3})
     >>> res.edges[["source", "target", "change"]].values.tolist()
     [['Raf', 'Mek', 'weakened']]
@@ -177,7 +178,7 @@ class DifferenceResult:
     unresolved: tuple[str, ...]
     order: tuple[tuple[str, ...], ...]
     edge_list: tuple[Edge, ...]
-    delta_precision: pd.DataFrame
+    delta_entries: csr_array
     samples: tuple[int, int] | None
     settings: Mapping[str, object]
     notes: tuple[str, ...] = ()
@@ -195,7 +196,7 @@ class DifferenceResult:
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         self._check_names()
-        object.__setattr__(self, "delta_precision", self._checked_matrix())
+        object.__setattr__(self, "delta_entries", self._checked_matrix())
 
     def _check_names(self) -> None:
         """The parts must agree with each other: this is where a slip of a method would show."""
@@ -229,25 +230,30 @@ class DifferenceResult:
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
-    def _checked_matrix(self) -> pd.DataFrame:
+    def _checked_matrix(self) -> csr_array:
+        entries: csr_array = self.delta_entries.astype(np.float64)
+        if entries.shape != (len(self.variables),) * 2:
+            raise ValueError("delta_entries must have a row and a column for each variable")
+        if not np.isfinite(entries.data).all():
+            raise ValueError("delta_entries has entries that are not finite")
+        entries.eliminate_zeros()
+        return entries
+
+    @cached_property
+    def delta_precision(self) -> pd.DataFrame:
+        """Difference of the precision matrices, first minus second, as a table of p x p."""
         import pandas as pd  # noqa: PLC0415
 
-        given, names = self.delta_precision, list(self.variables)
-        if list(given.index) != names or list(given.columns) != names:
-            raise ValueError("delta_precision must have the variables as rows and columns, in their order")
-        values = np.array(given, dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("delta_precision has entries that are not finite")
-        axis = pd.Index(names, dtype=object)
-        return pd.DataFrame(values, index=axis, columns=axis)
+        axis = pd.Index(list(self.variables), dtype=object)
+        return pd.DataFrame(self.delta_entries.toarray(), index=axis, columns=axis)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DifferenceResult):
             return NotImplemented
         same = (
-            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "delta_precision"
+            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "delta_entries"
         )
-        return all(same) and self.delta_precision.equals(other.delta_precision)
+        return all(same) and same_entries(self.delta_entries, other.delta_entries)
 
     def __hash__(self) -> int:
         return hash((self.method, self.variables, self.edge_list))
@@ -358,11 +364,9 @@ def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: L
     return tuple(edges)
 
 
-def labelled(matrix: NDArray[np.float64], names: tuple[str, ...]) -> pd.DataFrame:
-    """A square matrix with names on both sides."""
-    import pandas as pd  # noqa: PLC0415
-
-    return pd.DataFrame(matrix, index=list(names), columns=list(names))
+def same_entries(first: csr_array, second: csr_array) -> bool:
+    """Whether two sparse matrices are equal."""
+    return bool(first.shape == second.shape and (first - second).count_nonzero() == 0)
 
 
 def _plain(value: object) -> object:

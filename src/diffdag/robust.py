@@ -115,15 +115,23 @@ def table_moments(
         raise InputError(f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}")
     tables = _as_table(first, names, "first"), _as_table(second, names, "second")
     loss = 1.0
+    series = table_scores(*tables, covariance)
     if covariance in RANKED:
-        series = common_scores(*tables)
         moments, loss = _rank_moments(tables, series, names, covariance)
     else:
-        series = tables if covariance == "sample" else (_winsorised(tables[0]), _winsorised(tables[1]))
         moments = [Moments.from_array(table, names) for table in series]
-    rows = _independent_rows(effective_samples, series)
+    rows = independent_rows(effective_samples, series)
     before, after = (_worth(part, count / loss) for part, count in zip(moments, rows, strict=True))
     return before, after
+
+
+def table_scores(
+    first: FloatArray, second: FloatArray, covariance: Covariance
+) -> tuple[FloatArray, FloatArray]:
+    """The tables with outliers clipped, or on the scale that ranks suggest, as `covariance` asks for."""
+    if covariance in RANKED:
+        return common_scores(first, second)
+    return (first, second) if covariance == "sample" else (_winsorised(first), _winsorised(second))
 
 
 def effective_samples(values: ArrayLike) -> float:
@@ -365,7 +373,7 @@ def _winsorised(table: FloatArray) -> FloatArray:
     return result
 
 
-def _independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
+def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
     """The value of ``effective_samples=`` as one number for each table."""
     rows = [len(table) for table in series]
     if option is None:

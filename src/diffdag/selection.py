@@ -7,7 +7,6 @@ others: docs/settings.md has the figures and the command.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from diffdag.moments import Moments
 from diffdag.precision.dtrace import solve_dtrace
@@ -40,7 +39,7 @@ def default_penalty(first: Moments, second: Moments) -> tuple[Penalty, str]:
     least = PENALTY_RATE * math.sqrt(math.log(p) / n) / problem.penalty_max
     chosen = 1.0
     for fraction in reversed((least, *(f for f in FRACTIONS if f > least))):
-        trial = replace(problem, penalty=fraction * problem.penalty_max)
+        trial = problem.at_penalty(fraction * problem.penalty_max)
         rough = solve_dtrace(trial, 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
         if rough.violation > 1e-2 * trial.penalty or rough.delta.nnz > ENTRIES_PER_VARIABLE * p:
             break

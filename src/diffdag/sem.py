@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array, issparse
 
+from diffdag.drawing import draw_weights
 from diffdag.moments import Moments
 from diffdag.validation import InputError, default_names
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 Noise = Literal["gaussian", "uniform", "laplace", "student"]
 RNG = np.random.Generator | int | None
 
@@ -40,9 +43,9 @@ class LinearSEM:
 
     Parameters
     ----------
-    weights : array_like, shape (p, p)
+    weights : array_like or sparse array, shape (p, p)
         The matrix ``B``: ``weights[i, j]`` is the effect of variable ``j`` on variable ``i``. Its graph
-        must have no cycle.
+        must have no cycle. Kept as `effects`, a sparse array; the attribute `weights` is dense.
     noise_variances : array_like, shape (p,), optional
         The diagonal of ``D``; all one if left out.
     names : sequence of str, optional
@@ -64,15 +67,15 @@ class LinearSEM:
 
     def __init__(
         self,
-        weights: ArrayLike,
+        weights: ArrayLike | csr_array,
         noise_variances: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         noise: Noise = "gaussian",
     ) -> None:
-        self.weights = _as_float("weights", weights, 2)
-        p = self.weights.shape[0]
-        if self.weights.shape != (p, p) or p == 0:
-            raise InputError(f"weights must be a square matrix; it has shape {self.weights.shape}")
+        self.effects = _as_sparse(weights)
+        p = self.effects.shape[0]
+        if self.effects.shape != (p, p) or p == 0:
+            raise InputError(f"weights must be a square matrix; it has shape {self.effects.shape}")
         variances = np.ones(p) if noise_variances is None else noise_variances
         self.noise_variances = _as_float("noise_variances", variances, 1)
         if self.noise_variances.shape != (p,) or (self.noise_variances <= 0).any():
@@ -83,11 +86,18 @@ class LinearSEM:
         if noise not in _NOISE:
             raise InputError(f"noise must be one of {', '.join(_NOISE)}; it is {noise!r}")
         self.noise: Noise = noise
-        self.order = causal_order(self.weights != 0)
-        self.weights.flags.writeable = self.noise_variances.flags.writeable = False
+        self.order = causal_order(self.effects)
+        self.noise_variances.flags.writeable = False
 
     def __repr__(self) -> str:
-        return f"LinearSEM({len(self.names)} variables, {np.count_nonzero(self.weights)} edges)"
+        return f"LinearSEM({len(self.names)} variables, {self.effects.nnz} edges)"
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The matrix ``B``."""
+        weights: FloatArray = self.effects.toarray()
+        weights.flags.writeable = False
+        return weights
 
     def root_precision(self) -> FloatArray:
         """``D^-1/2 (I - B)``, whose Gram matrix is the precision matrix."""
@@ -101,7 +111,7 @@ class LinearSEM:
 
     def covariance(self) -> FloatArray:
         """``Sigma = (I - B)^-1 D (I - B)^-T``."""
-        root = self._effects(np.diag(np.sqrt(self.noise_variances)))
+        root = self._spread(np.diag(np.sqrt(self.noise_variances)))
         return root.T @ root
 
     def sample(self, n: int, rng: RNG = None) -> FloatArray:
@@ -110,7 +120,7 @@ class LinearSEM:
             raise InputError(f"n must be at least 1; it is {n}")
         shape = (int(n), len(self.names))
         noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
-        return self._effects(noise * np.sqrt(self.noise_variances))
+        return self._spread(noise * np.sqrt(self.noise_variances))
 
     def sample_moments(self, n: int, rng: RNG = None) -> Moments:
         """Draw the moments of `n` independent rows without drawing the rows: the cost does not depend on `n`.
@@ -125,17 +135,18 @@ class LinearSEM:
         root = np.tril(rng.standard_normal((p, p)), -1)
         root[np.diag_indices(p)] = np.sqrt(rng.chisquare(n - 1 - np.arange(p)))
         scale = np.sqrt(self.noise_variances)
-        half = self._effects(root.T * scale)
-        mean = self._effects(rng.standard_normal((1, p)) * scale)[0] / math.sqrt(n)
+        half = self._spread(root.T * scale)
+        mean = self._spread(rng.standard_normal((1, p)) * scale)[0] / math.sqrt(n)
         return Moments(self.names, n, mean, half.T @ half)
 
-    def _effects(self, noise: FloatArray) -> FloatArray:
+    def _spread(self, noise: FloatArray) -> FloatArray:
         """Rows of noise to rows of ``X = (I - B)^-1 e``, by substitution along the causal order."""
-        order = list(self.order)
-        lower = np.eye(len(order)) - self.weights[np.ix_(order, order)]
-        values = np.empty_like(noise)
-        values[:, order] = solve_triangular(lower, noise[:, order].T, lower=True, unit_diagonal=True).T
-        return values
+        values = np.array(noise.T)
+        causes, sizes, starts = self.effects.indices, self.effects.data, self.effects.indptr
+        for i in self.order:
+            own = slice(starts[i], starts[i + 1])
+            values[i] += sizes[own] @ values[causes[own]]
+        return np.ascontiguousarray(values.T)
 
 
 @dataclass(frozen=True)
@@ -148,18 +159,25 @@ class SEMPair:
     @property
     def changed(self) -> NDArray[np.bool_]:
         """``[i, j]`` is true where the effect of ``j`` on ``i`` differs."""
-        return np.asarray(self.first.weights != self.second.weights)
+        changed = np.zeros(self.first.effects.shape, bool)
+        changed[self._entries()] = True
+        return changed
+
+    def _entries(self) -> tuple[IntArray, IntArray]:
+        """Effects and causes that changed."""
+        rows, columns = (self.first.effects - self.second.effects).nonzero()
+        return rows, columns
 
     @property
     def order(self) -> tuple[int, ...]:
         """A causal order of both models, causes first; an error if there is none."""
-        return causal_order((self.first.weights != 0) | (self.second.weights != 0))
+        return causal_order(abs(self.first.effects) + abs(self.second.effects))
 
     @property
     def edges(self) -> set[tuple[str, str]]:
         """The difference DAG as (source, target) names."""
         names = self.first.names
-        return {(names[j], names[i]) for i, j in np.argwhere(self.changed)}
+        return {(names[j], names[i]) for i, j in zip(*self._entries(), strict=True)}
 
 
 def simulate_pair(
@@ -230,7 +248,7 @@ def simulate_pair(
         return rng.choice(np.asarray(variances, float), p)
 
     for _ in range(max_tries):
-        before, after = _draw_weights(p, neighbours, change, changes, weights, rng)
+        before, after = draw_weights(p, neighbours, change, changes, weights, rng)
         first_variances = draw_variances()
         second_variances = first_variances if variances_drawn == "shared" else draw_variances()
         pair = SEMPair(
@@ -242,30 +260,6 @@ def simulate_pair(
         f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; "
         "ask for a smaller min_epsilon or fewer changes"
     )
-
-
-def _draw_weights(
-    p: int,
-    neighbours: float,
-    change: float,
-    changes: int | None,
-    weights: tuple[float, float],
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """Both weight matrices of a random pair, labels permuted."""
-    rows, columns = np.tril_indices(p, -1)
-    edge = rng.random(rows.size) < neighbours / (p - 1)
-    if changes is None:
-        flip = rng.random(rows.size) < change
-    else:
-        flip = np.zeros(rows.size, bool)
-        flip[rng.choice(rows.size, changes, replace=False)] = True
-    weight = rng.uniform(*weights, rows.size) * rng.choice([-1.0, 1.0], rows.size)
-    label = rng.permutation(p)
-    before, after = np.zeros((p, p)), np.zeros((p, p))
-    before[label[rows], label[columns]] = np.where(edge, weight, 0.0)
-    after[label[rows], label[columns]] = np.where(edge ^ flip, weight, 0.0)
-    return before, after
 
 
 def assumption_epsilon(pair: SEMPair) -> float:
@@ -320,19 +314,37 @@ def _partial_correlations(covariance: FloatArray) -> FloatArray:
     return result
 
 
-def causal_order(edges: NDArray[np.bool_]) -> tuple[int, ...]:
+def causal_order(edges: ArrayLike | csr_array) -> tuple[int, ...]:
     """A topological order, causes first, of the graph in which ``edges[i, j]`` means ``i <- j``."""
-    missing = edges.sum(axis=1)
+    graph = csr_array(edges if issparse(edges) else np.asarray(edges)).astype(bool)
+    graph.eliminate_zeros()
+    missing = np.diff(graph.indptr)
+    by_cause = graph.tocsc()
+    effects, starts = by_cause.indices, by_cause.indptr
     order: list[int] = []
     ready = [int(node) for node in np.flatnonzero(missing == 0)][::-1]
     while ready:
         node = ready.pop()
         order.append(node)
-        missing = missing - edges[:, node]
-        ready.extend(int(i) for i in np.flatnonzero(edges[:, node] & (missing == 0))[::-1])
-    if len(order) < len(edges):
+        own = np.sort(effects[starts[node] : starts[node + 1]])
+        missing[own] -= 1
+        ready.extend(int(i) for i in own[missing[own] == 0][::-1])
+    if len(order) < len(missing):
         raise InputError("the weights have a cycle; a structural equation model here must be acyclic")
     return tuple(order)
+
+
+def _as_sparse(weights: ArrayLike | csr_array) -> csr_array:
+    """The weights as a sparse array of finite numbers of its own, without zeros."""
+    if not issparse(weights):
+        effects = csr_array(_as_float("weights", weights, 2))
+    else:
+        effects = csr_array(weights).astype(np.float64)
+        if not np.isfinite(effects.data).all():
+            raise InputError("weights must be finite numbers")
+    effects.eliminate_zeros()
+    effects.sort_indices()
+    return effects
 
 
 def _as_float(what: str, values: ArrayLike, dimensions: int) -> FloatArray:

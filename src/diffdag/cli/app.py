@@ -134,12 +134,23 @@ def _options(
 
 
 def read_pair(
-    first: Path, second: Path | None, group: str | None, first_group: str | None, second_group: str | None
+    first: Path,
+    second: Path | None,
+    group: str | None,
+    first_group: str | None,
+    second_group: str | None,
+    **choice: Any,
 ) -> tuple[Any, Any, tuple[str, str]]:
-    """Read two files, or one file in two groups, and what to call them."""
+    """Read two files, or one file in two groups, and what to call them.
+
+    Tables come back as they are. With a `choice` (columns, drop, missing), for commands that do without rows,
+    files of moments, folders and patterns come back as the moments of what is chosen.
+    """
     from diffdag.data import read_table, split_groups  # noqa: PLC0415
 
     if group is not None and second is None:
+        if choice and _reduced(first):
+            refuse(f"--group splits the rows of one table, which '{first}' is not; give two sets of moments")
         one, two, *labels = split_groups(read_table(first, text=[group]), group, first_group, second_group)
         return one, two, (labels[0], labels[1])
     if group is not None or second is None:
@@ -148,8 +159,44 @@ def read_pair(
         refuse("--first and --second choose groups; say in which column with --group")
     paths = (first, second)
     stems = [path.name.split(".")[0] for path in paths]
-    names = stems if stems[0] != stems[1] else [str(path) for path in paths]
+    names = stems if stems[0] != stems[1] and "*" not in "".join(stems) else [str(path) for path in paths]
+    if choice and any(_reduced(path) for path in paths):
+        return *_read_moments(paths, **choice), (names[0], names[1])
     return read_table(first), read_table(second), (names[0], names[1])
+
+
+def _reduced(path: Path) -> bool:
+    """Whether only moments will be known: of a file of them, or of too many rows to hold."""
+    from diffdag.moments import holds_moments  # noqa: PLC0415
+
+    return path.is_dir() or (not path.exists() and bool(set(path.name) & set("*?["))) or holds_moments(path)
+
+
+def _read_moments(paths: Sequence[Path], *, missing: str = "error", **choice: Any) -> tuple[Any, Any]:
+    """Load files of moments, and reduce what is given as rows."""
+    from diffdag.files import check_file  # noqa: PLC0415
+    from diffdag.moments import Moments, choose, holds_moments  # noqa: PLC0415
+    from diffdag.streaming import stream_moments  # noqa: PLC0415
+
+    saved = [path for path in paths if holds_moments(path)]
+    tables = [path for path in paths if not _reduced(path)]
+    for path in tables:
+        check_file(path)
+    if saved and tables:
+        refuse(f"'{saved[0]}' holds moments and '{tables[0]}' is a table; reduce it with diffdag moments first")
+    if saved and missing != "error":
+        refuse(f"--missing acts on rows, and '{saved[0]}' holds moments; leave it out")
+    both = []
+    for path in paths:
+        if path in saved:
+            both.append(Moments.load(path))
+            continue
+        streamed = stream_moments(path, missing=missing, progress=True, **({} if saved else choice))  # type: ignore[arg-type]
+        for note in streamed.notes:
+            say(f"note: {note}")
+        both.append(streamed.moments)
+    one, two = choose(both[0], both[1], **choice) if saved else both
+    return one, two
 
 
 def print_files(files: Sequence[Path]) -> None:

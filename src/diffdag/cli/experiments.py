@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from diffdag.experiments.runner import Experiment
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Dask scheduler whose workers do it: tcp://host:8786."),
+]
 EDGES_SHOWN = 40
 
 
@@ -49,6 +53,8 @@ def compare(
     columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
     missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    jobs: Annotated[int | None, typer.Option(help="Methods that run at a time; 1 if left out.")] = None,
+    dask: Dask = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for methods.csv, edges.csv, agreement.csv and compare.json.")
     ] = None,
@@ -56,26 +62,37 @@ def compare(
 ) -> None:
     """Run every available method on the same two tables, side by side."""
     check_folder(out)
-    one, two, _ = read_pair(first, second, group, first_group, second_group)
+    check_workers(jobs, dask)
+    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
+    one, two, _ = read_pair(first, second, group, first_group, second_group, **choice)
     from diffdag.comparators.compare import compare_methods  # noqa: PLC0415
+    from diffdag.parallel import find_client  # noqa: PLC0415
 
-    with working("Comparing methods") as status:
+    with find_client(dask) as client, working("Comparing methods") as status:
         answer = compare_methods(
             one,
             two,
             methods=split_methods(methods),
             order=split_names(order),
             limit=limit,
-            columns=split_names(columns),
-            drop=split_names(drop),
-            missing=missing,  # type: ignore[arg-type]  # checked there
+            **choice,
             started=lambda name: status(f"Running {name}"),
+            n_jobs=1 if jobs is None else jobs,
+            client=client,
         )
     files = [] if out is None else _write_comparison(answer, out)
     print(answer.to_json() if json else comparison_text(answer), end="")
     if files and not json:
         print()
         print_files(files)
+
+
+def check_workers(jobs: int | None, dask: str | None) -> None:
+    """Refuse a choice of workers that contradicts itself."""
+    if jobs == 0:
+        refuse("--jobs 0 leaves nobody to work; give 1 or more")
+    if jobs is not None and dask is not None:
+        refuse("--jobs counts workers of this machine and --dask takes those of a cluster; give one of them")
 
 
 def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
@@ -128,6 +145,7 @@ def reproduce(
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
+    dask: Dask = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the table and the figures; reproduction/WHAT if left out.")
     ] = None,
@@ -149,14 +167,15 @@ def reproduce(
     kind = f"{'-data' if data is not None else ''}{'-quick' if quick else ''}"
     folder = Path("reproduction") / f"{experiment}{kind}" if out is None else out
     check_folder(folder)
-    if jobs is not None and jobs == 0:
-        refuse("--jobs 0 leaves nobody to work; give 1 or more")
+    check_workers(jobs, dask)
     chosen = known.experiment(experiment, data)
     settings = _settings(chosen, quick, {"pairs": pairs, "methods": split_methods(methods), "seed": seed})
     from diffdag.experiments.runner import run  # noqa: PLC0415
+    from diffdag.parallel import find_client  # noqa: PLC0415
 
     try:
-        files, text = run(chosen, settings, folder, jobs)
+        with find_client(dask) as client:
+            files, text = run(chosen, settings, folder, jobs, client)
     except KeyboardInterrupt:
         say("what is finished is kept; the same command continues")
         raise

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.cli.app import app, check_folder, print_files, read_pair, say, split_names, split_numbers, working
+from diffdag.cli.app import (
+    app,
+    check_folder,
+    print_files,
+    read_pair,
+    refuse,
+    say,
+    split_names,
+    split_numbers,
+    working,
+)
 
 if TYPE_CHECKING:
     from diffdag.result import DifferenceResult
@@ -37,7 +47,7 @@ OutFolder = Annotated[
 @app.command()
 def fit(
     first: Annotated[
-        Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ.")
+        Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ; or moments.")
     ],
     second: Annotated[
         Path | None,
@@ -83,8 +93,10 @@ def fit(
 ) -> None:
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
-    one, two, labels = read_pair(first, second, group, first_group, second_group)
+    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
+    one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
+    from diffdag.moments import Moments  # noqa: PLC0415
 
     settings: dict[str, Any] = {
         "method": method,
@@ -102,9 +114,17 @@ def fit(
         "rng": seed,
     }
     model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
-    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    with working(WORKING):
-        model.fit(one, two, **choice)
+    if isinstance(one, Moments):
+        _refuse_rows(covariance, effective_samples)
+    with working(WORKING) as status:
+
+        def progress(done: int, total: int, what: str) -> None:
+            status(f"{what} ({done} of {total})")
+
+        if isinstance(one, Moments):
+            model.fit_moments(one, two, progress=progress)
+        else:
+            model.fit(one, two, **choice, progress=progress)
     _deliver(replace(model.result_, labels=labels), out, as_json=json)
 
 
@@ -155,6 +175,14 @@ def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = Fals
     if files:
         print()
         print_files(files)
+
+
+def _refuse_rows(covariance: str | None, effective_samples: str | None) -> None:
+    """Refuse options that would need the rows."""
+    given = {"--covariance": covariance, "--effective-samples": effective_samples}
+    for option, value in given.items():
+        if value is not None:
+            refuse(f"{option} acts on rows, and only moments are known; give two tables, or leave it out")
 
 
 def _tiers(path: Path) -> list[list[str]]:

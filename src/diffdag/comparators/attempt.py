@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import ctypes
 import math
+import queue
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from diffdag.comparators.method import Method
 from diffdag.moments import Moments
+from diffdag.parallel import one_blas_thread
 from diffdag.scoring import BoolArray
 from diffdag.validation import InputError, default_names
 
+T = TypeVar("T")
+
 AGAIN = 0.5  # seconds until the alarm rings again, should the first have been lost in somebody's callback
-
-
 WARMING = 300.0  # seconds that importing and compiling may take
 COMPILED = 16  # so many variables take every compiled path that more would take
 
@@ -43,8 +46,8 @@ def attempt(
     start = time.perf_counter()
     graph, why = None, ""
     try:
-        with _undisturbed(), deadline(limit):
-            graph = method.run(*arguments)
+        with _undisturbed():
+            graph = within(limit, partial(method.run, *arguments))
     except TimeUp:
         graph, why = None, f"longer than {limit:g} s"
     except InputError as error:
@@ -62,27 +65,36 @@ def warm_up(method: Method, p: int) -> None:
     arguments: list[Any] = [Moments.from_array(rng.standard_normal((rows, p)), default_names(p)) for _ in "12"]
     if method.knows_order:
         arguments.append(tuple(range(p)))
-    with contextlib.suppress(Exception, TimeUp), _undisturbed(), deadline(WARMING):
-        method.run(*arguments)
+    with contextlib.suppress(Exception, TimeUp), _undisturbed():
+        within(WARMING, partial(method.run, *arguments))
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Without warnings, on one core."""
-    with warnings.catch_warnings(), threadpool_limits(limits=1):
+    with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")
         yield
 
 
-@contextlib.contextmanager
-def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeUp` in the block once it has taken so much processor time.
+def within(seconds: float | None, work: Callable[[], T]) -> T:
+    """The answer of ``work()``, or `TimeUp` once it has taken so much processor time.
 
-    By an alarm signal, so in the main thread of a process and where the system has one; elsewhere there is no
-    limit. Compiled code that never returns to Python is not stopped before it does.
+    In the main thread of a process by an alarm signal; in other threads, as on a Dask worker, by an exception
+    sent to a thread of its own. Where the system has neither there is no limit. Compiled code that never
+    returns to Python is not stopped before it does.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if seconds is None or math.isinf(seconds) or not main or not hasattr(signal, "setitimer"):
+    if seconds is None or math.isinf(seconds):
+        return work()
+    if threading.current_thread() is threading.main_thread():
+        with _alarm(seconds):
+            return work()
+    return _in_a_thread(seconds, work) if hasattr(time, "pthread_getcpuclockid") else work()
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    if not hasattr(signal, "setitimer"):
         yield
         return
 
@@ -96,3 +108,50 @@ def deadline(seconds: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def _in_a_thread(seconds: float, work: Callable[[], T]) -> T:
+    """Work in a new thread, so that an exception that comes late hits nothing else."""
+    clocks: queue.SimpleQueue[int] = queue.SimpleQueue()
+    outcome: list[tuple[T | None, BaseException | None]] = []
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        with contextlib.suppress(TimeUp):
+            # Asked from inside: the clock of a thread that has ended is undefined.
+            clocks.put(time.pthread_getcpuclockid(threading.get_ident()))
+            try:
+                outcome.append((context.run(work), None))
+            except TimeUp:
+                pass
+            except BaseException as error:  # handed on to the caller
+                outcome.append((None, error))
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    clock = clocks.get()
+    while thread.is_alive():
+        left = seconds - _time_of(clock)
+        if left <= 0:
+            _send(thread, TimeUp)
+        thread.join(left if left > 0 else AGAIN)
+    if not outcome:
+        raise TimeUp
+    answer, error = outcome[0]
+    if error is not None:
+        raise error
+    return cast(T, answer)
+
+
+def _time_of(clock: int) -> float:
+    """Processor time of a thread, 0 once it has ended."""
+    try:
+        return time.clock_gettime(clock)
+    except OSError:
+        return 0.0
+
+
+def _send(thread: threading.Thread, error: type[BaseException]) -> None:
+    """Raise an exception in another thread, as soon as it is back in Python code."""
+    number = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(error))

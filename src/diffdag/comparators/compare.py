@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,13 @@ from diffdag.comparators.method import Method, same_variables
 from diffdag.data import align_tables
 from diffdag.knowledge import precedence
 from diffdag.moments import Moments
+from diffdag.parallel import collect, run_all
 from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
 from diffdag.validation import InputError, Missing, plural
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
@@ -120,6 +124,8 @@ def compare_methods(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     started: Callable[[str], None] = lambda name: None,
+    n_jobs: int = 1,
+    client: Client | None = None,
 ) -> Comparison:
     """Run every available method on the same two tables.
 
@@ -137,7 +143,11 @@ def compare_methods(
     columns, drop, missing
         As for `DifferenceDAG.fit`.
     started : callable, optional
-        Called with the name of each method as it starts.
+        Called with the name of each method as it starts, or is handed to a worker.
+    n_jobs : int
+        Methods that run at a time, in processes of their own if more than 1.
+    client : distributed.Client, optional
+        A Dask cluster that runs them instead; see `diffdag.parallel.run_all`.
 
     Examples
     --------
@@ -152,25 +162,37 @@ def compare_methods(
     known = (
         None if order is None else tuple(np.argsort(precedence(one.names, order=order).sum(axis=0)).tolist())
     )
-    graphs: dict[str, BoolArray] = {}
-    seconds: dict[str, float] = {}
-    skipped: dict[str, str] = {}
     chosen = list(all_methods().values()) if methods is None else [find_method(name) for name in methods]
-    for method in chosen:
-        why = _unfit(method, len(one.names), known is not None, asked=methods is not None)
-        if not why:
-            started(method.name)
-            arguments = (one, two, known) if method.knows_order else (one, two)
-            patience = limit if limit is not None or method.name == DEFAULT else LIMIT
-            graph, why, taken = attempt(method, arguments, patience)
-            if graph is not None:
-                graphs[method.name], seconds[method.name] = graph, taken
-        if why:
-            skipped[method.name] = why
+    unfit = {
+        method.name: why
+        for method in chosen
+        if (why := _unfit(method, len(one.names), known is not None, asked=methods is not None))
+    }
+
+    def tasks() -> Iterator[tuple[Method, float | None]]:
+        for method in chosen:
+            if method.name not in unfit:
+                started(method.name)
+                yield method, limit if limit is not None or method.name == DEFAULT else LIMIT
+
+    ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs, client=client))
+    graphs = {name: graph for name, graph, _, _ in ran if graph is not None}
+    seconds = {name: taken for name, graph, _, taken in ran if graph is not None}
+    reasons = unfit | {name: why for name, _, why, _ in ran if why}
+    skipped = {method.name: reasons[method.name] for method in chosen if method.name in reasons}
     if not graphs:
-        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
-        raise InputError(f"no method gave an answer ({reasons})")
+        listed = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise InputError(f"no method gave an answer ({listed})")
     return Comparison(one.names, (one.n, two.n), graphs, seconds, skipped)
+
+
+def _attempt(
+    task: tuple[Method, float | None], first: Moments, second: Moments, order: tuple[int, ...] | None
+) -> tuple[str, BoolArray | None, str, float]:
+    """Name, graph, why there is none, and seconds of one method."""
+    method, limit = task
+    arguments = (first, second, order) if method.knows_order else (first, second)
+    return method.name, *attempt(method, arguments, limit)
 
 
 def _moments(

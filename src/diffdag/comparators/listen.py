@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from diffdag.comparators.method import Method, same_variables, subtract
@@ -82,7 +83,7 @@ def terminal_weights(covariance: FloatArray, penalty: float) -> FloatArray:
     rest = np.arange(p)
     columns = clime_columns(covariance, penalty, range(p))
     while len(rest) > 1:
-        omega = symmetrise(columns)
+        omega = symmetrise(csr_array(columns)).toarray()
         diagonal = np.diag(omega)
         sink = int(np.argmin(np.where(diagonal > 0, diagonal, np.inf)))
         others = np.delete(np.arange(len(rest)), sink)

@@ -21,15 +21,15 @@ from typing import Any
 
 import pandas as pd
 
-from diffdag.comparators.attempt import TimeUp, deadline
+from diffdag.comparators.attempt import TimeUp, within
 from diffdag.comparators.ours import result_graph
 from diffdag.estimator import DifferenceDAG
 from diffdag.experiments.brain_data import Folder, Study, find_files, from_the_back, read_study
 from diffdag.experiments.brain_invented import invent_study
 from diffdag.experiments.brain_picture import draw_brain
-from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import EPSILON, SCORES
+from diffdag.journal import Row
 from diffdag.report.text import printable
 from diffdag.result import DifferenceResult
 from diffdag.scoring import score
@@ -82,8 +82,7 @@ def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> R
     rows = {"p": len(study.regions), "rows_first": len(study.first), "rows_second": len(study.second)}
     start = time.perf_counter()
     try:
-        with deadline(settings["limit"]):
-            answer = describe(fit(study, cell["method"]), study)
+        answer = within(settings["limit"], lambda: describe(fit(study, cell["method"]), study))
     except TimeUp:
         answer = {**dict.fromkeys((*COUNTS, *SCORES)), "notes": "", "found": "[]"}
         answer["why"] = f"longer than {settings['limit']:g} s"

@@ -13,9 +13,9 @@ import pandas as pd
 
 from diffdag.comparators import find_method
 from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
-from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import KINDS, NEIGHBOURS, P, draw_data, draw_pair, product, try_method
+from diffdag.journal import Row
 from diffdag.planning import rows_at
 
 METHODS = [

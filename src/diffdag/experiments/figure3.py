@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 
 from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
-from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import NEIGHBOURS, P, draw_data, draw_pair, product, try_method
+from diffdag.journal import Row
 from diffdag.planning import rows_at
 
 SETS = {"1-g,1,g": lambda g: (1 - g, 1.0, g), "1-g,1,1+g": lambda g: (1 - g, 1.0, 1 + g)}

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from diffdag.experiments.charts import Panel, draw_panels, summarise, text_table
-from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import KINDS, draw_data, draw_pair, product, try_method
+from diffdag.journal import Row
 from diffdag.planning import rows_at
 
 FloatArray = NDArray[np.float64]

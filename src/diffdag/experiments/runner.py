@@ -1,4 +1,4 @@
-"""Run an experiment cell by cell, in any number of processes, from wherever the last run stopped.
+"""Run an experiment cell by cell, in processes or on a cluster, from wherever the last run stopped.
 
 A cell is one row of the table to be: a method on one data set. Cells depend on nothing but their own columns
 and the seed, so the finished table does not depend on interruptions, on the number of processes, or on the
@@ -12,19 +12,20 @@ import json
 import os
 import platform
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from diffdag.atomic import write_atomic
-from diffdag.experiments.journal import Journal, Row
+from diffdag.journal import Journal, Row
+from diffdag.parallel import run_all
+from diffdag.progress import show_progress
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Cell = dict[str, Any]
 TIME = "seconds"
@@ -67,7 +68,11 @@ class Experiment:
 
 
 def run(
-    experiment: Experiment, settings: Mapping[str, Any], folder: Path, jobs: int | None = None
+    experiment: Experiment,
+    settings: Mapping[str, Any],
+    folder: Path,
+    jobs: int | None = None,
+    client: Client | None = None,
 ) -> tuple[list[Path], str]:
     """Fill the table, draw from it, and say what came out.
 
@@ -80,6 +85,8 @@ def run(
         For the journal, the table and the figures.
     jobs : int, optional
         Processes; one a core if left out.
+    client : distributed.Client, optional
+        The Dask cluster that does the work; see `diffdag.parallel.run_all`.
     """
     cells = experiment.cells(settings)
     about = {name: value for name, value in settings.items() if name not in experiment.axes}
@@ -88,9 +95,10 @@ def run(
     with journal.open():
         done = {key for key, row in journal.rows.items() if not row.get(AGAIN)}
         open_cells = [cell for cell in cells if journal.key_of(cell) not in done]
-        with _progress(experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
+        shared = (experiment.work, dict(settings))
+        with show_progress(True, experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
             now = made_now()
-            for row in _rows(experiment, open_cells, settings, jobs):
+            for _, row in run_all(_row, open_cells, shared=shared, jobs=jobs, client=client):
                 journal.append({**row, MADE: now})
                 advance()
     table = pd.DataFrame([journal.rows[journal.key_of(cell)] for cell in cells])
@@ -112,50 +120,8 @@ def run(
     return [*files, *drawn], text
 
 
-def _rows(
-    experiment: Experiment, cells: Sequence[Cell], settings: Mapping[str, Any], jobs: int | None
-) -> Iterator[Row]:
-    if not cells:
-        return
-    count = min(joblib.effective_n_jobs(-1 if jobs is None else jobs), len(cells))
-    pool = joblib.Parallel(n_jobs=count, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)
-    yield from pool(joblib.delayed(_one)(experiment.work, cell, settings) for cell in cells)
-
-
-def _one(work: Callable[[Cell, Mapping[str, Any]], Row], cell: Cell, settings: Mapping[str, Any]) -> Row:
-    """One row, on one core."""
-    with threadpool_limits(limits=1):
-        return {**cell, **work(cell, settings)}
-
-
-@contextmanager
-def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-    """A bar with the time left, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("elapsed"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=120) as progress:
-        task = progress.add_task(title, total=total, completed=done)
-        yield lambda: progress.advance(task)
+def _row(cell: Cell, work: Callable[[Cell, Mapping[str, Any]], Row], settings: Mapping[str, Any]) -> Row:
+    return {**cell, **work(cell, settings)}
 
 
 def write_table(path: Path, table: pd.DataFrame) -> Path:

@@ -13,9 +13,9 @@ import pandas as pd
 from diffdag.comparators.ours import result_graph
 from diffdag.estimator import DifferenceDAG
 from diffdag.experiments.charts import summarise
-from diffdag.experiments.journal import Row
 from diffdag.experiments.runner import Cell, Experiment, write_table
 from diffdag.experiments.trial import product
+from diffdag.journal import Row
 from diffdag.scoring import score
 from diffdag.sem import simulate_pair
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from diffdag.comparators import find_method
 from diffdag.comparators.attempt import attempt
-from diffdag.experiments.journal import Row
+from diffdag.journal import Row
 from diffdag.moments import Moments
 from diffdag.scoring import score
 from diffdag.sem import SEMPair, simulate_pair

@@ -1,4 +1,4 @@
-"""From moments through screening and search to the answer: edges, weights, and what a user should know."""
+"""From moments through the search to the answer: edges, weights, and what a user should know."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from diffdag.moments import Moments
 from diffdag.ordersearch.score import CHANGE
-from diffdag.ordersearch.screen import screen
+from diffdag.ordersearch.screen import Progress, Screened, silent
 from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
 from diffdag.ordersearch.state import FloatArray
-from diffdag.result import DifferenceResult, Edge, estimated_edge, labelled, model_edges
+from diffdag.result import DifferenceResult, Edge, estimated_edge, model_edges
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, join_names, plural
 from diffdag.weights import JointRegression, regress_jointly
@@ -32,15 +33,10 @@ class OrderSettings:
     """What the user asked for."""
 
     equal_noise: bool
-    before: BoolArray
     rng: np.random.Generator
     jobs: int
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
-
-    def among(self, members: Sequence[int]) -> BoolArray:
-        """What is known about the order of some of the variables."""
-        block: BoolArray = np.ascontiguousarray(self.before[np.ix_(members, members)])
-        return block
+    progress: Progress = silent
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,61 +44,75 @@ class Answer:
     """The optimum in terms of columns."""
 
     names: tuple[str, ...]
-    members: tuple[int, ...]
     optimum: Optimum
 
     @property
     def order(self) -> list[int]:
         """Columns, causes first."""
-        return [self.members[k] for k in self.optimum.best.order]
+        return list(self.optimum.best.order)
 
     def causes(self) -> dict[int, tuple[int, ...]]:
         """Changed causes of each variable that has any."""
         changed = self.optimum.best.changed
-        return {
-            self.members[i]: tuple(self.members[j] for j in np.flatnonzero(changed[i]))
-            for i in np.flatnonzero(changed.any(axis=1))
-        }
+        return {int(i): tuple(np.flatnonzero(changed[i]).tolist()) for i in np.flatnonzero(changed.any(axis=1))}
 
     def separate(self) -> set[int]:
         """Variables whose noise variances differ."""
-        return {self.members[k] for k in np.flatnonzero(self.optimum.best.separate)}
+        return set(np.flatnonzero(self.optimum.best.separate).tolist())
 
     def tied(self) -> set[tuple[int, int]]:
         """Edges (effect, cause) whose direction is not settled."""
-        margins = self.optimum.margins.items()
-        return {(self.members[i], self.members[j]) for (i, j), margin in margins if margin <= TIE}
+        return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
 
 
-def fit_samples(first: Moments, second: Moments, settings: OrderSettings) -> DifferenceResult:
-    """Screen if the variables are many, search over orders, and estimate the weights along the best one."""
-    screened = screen(first, second)
-    members = screened.members
-    block = np.ix_(members, members)
+def fit_samples(
+    names: tuple[str, ...],
+    first: Moments,
+    second: Moments,
+    before: BoolArray,
+    settings: OrderSettings,
+    screened: Screened,
+) -> DifferenceResult:
+    """Search over orders of what was kept, and estimate the weights along the best one.
+
+    `names` are all variables, the moments those of the kept ones; `before` says what is known of their order.
+    """
     problem = Problem.from_scatter(
-        first.scatter[block],
-        second.scatter[block],
+        first.scatter,
+        second.scatter,
         first.n,
         second.n,
         settings.equal_noise,
-        settings.among(members),
-        len(first.names),
+        before,
+        len(names),
     )
-    optimum = search_orders(problem, settings.rng, settings.jobs)
-    answer = Answer(first.names, members, optimum)
+    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    answer = Answer(first.names, optimum)
     fits = _regressions(answer, first, second)
     edges = tuple(_estimated_edges(answer, fits))
+    kept = set(first.names)
+    out = [name for name in names if name not in kept]
     return DifferenceResult(
         edge_list=edges,
-        delta_precision=labelled(_precision_difference(answer, fits), first.names),
+        variables=names,
+        delta_entries=_among_all(_precision_difference(answer, fits), screened.members, len(names)),
         samples=(first.n, second.n),
-        settings={**_settings(answer, problem, settings), **screened.settings},
+        settings={**_settings(answer, problem, settings), "screened_out": out, **screened.settings},
         notes=(*screened.notes, *_notes(answer)),
         **_places(answer),
     )
 
 
-def fit_models(first: LinearSEM, second: LinearSEM, settings: OrderSettings) -> DifferenceResult:
+def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
+    """A matrix over some of the variables as one over all."""
+    entries = csr_array(block).tocoo()
+    place = np.array(members, dtype=np.intp)
+    return csr_array((entries.data, (place[entries.row], place[entries.col])), shape=(p, p))
+
+
+def fit_models(
+    first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings
+) -> DifferenceResult:
     """The same for exact models: what is found with as many rows as rounding errors allow to tell apart."""
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
@@ -112,11 +122,9 @@ def fit_models(first: LinearSEM, second: LinearSEM, settings: OrderSettings) -> 
             "the covariance matrices of these models are too close to singular to compare orders in double "
             "precision; use method='paper', which works with square roots, or smaller weights"
         )
-    problem = Problem.from_scatter(
-        sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, settings.before, p
-    )
-    optimum = search_orders(problem, settings.rng, settings.jobs)
-    answer = Answer(first.names, tuple(range(p)), optimum)
+    problem = Problem.from_scatter(sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, before, p)
+    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    answer = Answer(first.names, optimum)
     tied = answer.tied()
     directed = {(i, j) for i, causes in answer.causes().items() for j in causes} - tied
     # Along a given order that is not the models' own, edges are those of regressions.
@@ -129,7 +137,8 @@ def fit_models(first: LinearSEM, second: LinearSEM, settings: OrderSettings) -> 
         edges = tuple(_estimated_edges(answer, _regressions(answer, one, two)))
     return DifferenceResult(
         edge_list=edges,
-        delta_precision=labelled(first.precision() - second.precision(), first.names),
+        variables=first.names,
+        delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
         settings={**_settings(answer, problem, settings), "rows": rows},
         notes=tuple(_notes(answer)),
@@ -203,7 +212,7 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
         "search_order": [answer.names[k] for k in answer.order],
         "noise_changed": [answer.names[k] for k in sorted(answer.separate())],
         "margins": {
-            f"{answer.names[answer.members[j]]} -> {answer.names[answer.members[i]]}": round(margin, 3)
+            f"{answer.names[j]} -> {answer.names[i]}": round(margin, 3)
             for (i, j), margin in optimum.margins.items()
             if math.isfinite(margin)
         },
@@ -231,8 +240,7 @@ def _places(answer: Answer) -> dict[str, Any]:
             layers[i] = max((layers.get(j, -1) + 1 for j in settled), default=0)
     return {
         "method": "order",
-        "variables": names,
-        "invariant": tuple(names[k] for k in sorted(answer.members) if k not in active),
+        "invariant": tuple(name for k, name in enumerate(names) if k not in active),
         "unresolved": tuple(names[k] for k in sorted(loose)),
         "order": tuple(
             tuple(names[k] for k, own in sorted(layers.items()) if own == layer)

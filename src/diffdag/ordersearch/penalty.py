@@ -1,9 +1,9 @@
 """What a change has to pay, by the number of predecessors.
 
-With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` and ``a + b log p``.
-The first makes false alarms vanish as rows grow; the second keeps them below 5 % of data sets without any
+With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` and ``a + b log k``, with p all
+variables and k those that are ordered. The first makes false alarms vanish as rows grow; the second keeps them below 5 % of data sets without any
 change, however few the rows: a search over orders looks at many more regressions than there are pairs of
-variables, but their number grows with p alone. That is a level: the probability that twice a likelihood ratio
+variables, but their number grows with k alone. That is a level: the probability that twice a likelihood ratio
 of one true null hypothesis, chi-squared with one degree of freedom, is larger. With few rows, and many
 predecessors, likelihood ratios are larger by chance: the penalty is the value that the gain in the score (see
 `score`) takes where Student's t test, for a coefficient, or Fisher's F test, for a ratio of variances,
@@ -52,7 +52,7 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
            [197. , 168. ]])
     """
     rows, k = n1 + n2, np.arange(p)
-    price = max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(total))
+    price = max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
     level, variance_level = (stats.chi2.sf(2 * share * price, 1) for share in (1.0, VARIANCE_SHARE))
     free = rows - 3.0 - k
     t = stats.t.isf(level / 2, free)

@@ -8,10 +8,11 @@ on a change set C, and a shared noise variance unless it pays to let it differ:
 Up to a constant ``-loglik`` is ``N/2 log(rss / N)`` with one variance, ``n1/2 log(rss1 / n1) + n2/2 log(rss2
 / n2)`` with two. What changes gain over no change at all counts by the share of the N rows that the
 coefficients leave free, so that few rows do not favour orders that put changed variables last; the rest of
-the score is the pooled likelihood, which is the same for all orders. `quick_cost` chooses C as if the
-variances were equal and then asks whether two fit better: O(k) where nothing changed. `full_cost` also looks
-at all sets C where the predecessors are few and, with two variances, weights the conditions by them: each
-round minimises a bound that touches the cost at the last solution.
+the score is the pooled likelihood, which is the same for all orders and left out here: a cost is what changes
+cost minus what they gain, 0 where nothing changed. `quick_cost` chooses C as if the variances were equal and
+then asks whether two fit better. `full_cost` also looks at all sets C where the predecessors are few and, with
+two variances, weights the conditions by them: each round minimises a bound that touches the cost at the last
+solution. Nearly always nothing has to change; that is seen at a glance, `calm`, at comparisons of two rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 
 from diffdag.ordersearch.compiled import ZERO, inner, whole
 from diffdag.ordersearch.state import (
-    BASIS,
     CHOSEN,
     CROSS,
     FACTOR,
@@ -32,21 +32,23 @@ from diffdag.ordersearch.state import (
     KEPT,
     ORDER,
     OWN,
+    PLACE,
     ROOT,
-    SPENT,
     TRIANGLE,
     VECTORS,
+    WIDTHS,
     FloatArray,
     Space,
+    rotation,
 )
 from diffdag.ordersearch.subset import (
-    ALONG,
     EFFECT,
     FLOOR,
     GAIN,
     SHIFT,
     SOLVED,
     WIDTH,
+    Task,
     best_subset,
     forward_backward,
 )
@@ -62,29 +64,91 @@ SMALL_TABLE = 5.0
 NEGLIGIBLE = 1e-3
 # Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, and free rows.
 CHANGE, VARIANCE, FREE = 0, 1, 2
+# Rows of `Rules.limits`: the share of rss that a change has to remove; between which shares of the residual
+# in the first condition one variance does for both, and between which two are not worth a close look.
+PAYS, LOW, HIGH, CLOSE_LOW, CLOSE_HIGH = map(whole, range(5))
 
 
 class Rules(NamedTuple):
-    """What the score is made of: rows, a table by number of predecessors, and what is known beforehand."""
+    """What the score is made of: rows, tables by number of predecessors, and what is known beforehand."""
 
     n1: float
     n2: float
     table: FloatArray
+    limits: FloatArray
     equal: bool
     before: NDArray[np.bool_]  # before[a, b]: a has to precede b
+
+
+def make_rules(n1: float, n2: float, table: FloatArray, equal: bool, before: NDArray[np.bool_]) -> Rules:
+    """The rules with the limits that follow from a table of penalties."""
+    n1, n2 = float(n1), float(n2)
+    pays = -np.expm1(-2 * table[CHANGE] / table[FREE])
+    if equal:
+        low, high = np.full((2, 2, len(pays)), [[[-1.0]], [[2.0]]])
+    else:
+        gain = table[VARIANCE] / table[FREE] * (n1 + n2)
+        low, high = _variance_limits(n1, n2, np.array([gain, SUSPECT * gain]))
+        small = min(n1, n2) <= SMALL_TABLE * table[CHANGE]
+        low[1, small], high[1, small] = 1.0, 0.0
+    limits = np.array([pays, low[0], high[0], low[1], high[1]])
+    return Rules(n1, n2, table, limits, equal, before)
+
+
+def _variance_limits(n1: float, n2: float, gain: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Between which shares of the residual in the first condition two variances gain less, by bisection."""
+    middle = n1 / (n1 + n2)
+    ends = []
+    for end in (0.0, 1.0):
+        outside, inside = np.full(gain.shape, end), np.full(gain.shape, middle)
+        for _ in range(50):
+            half = (outside + inside) / 2
+            less = n1 / 2 * np.log(middle / half) + n2 / 2 * np.log((1 - middle) / (1 - half)) < gain
+            inside, outside = np.where(less, half, inside), np.where(less, outside, half)
+        ends.append(inside)
+    return ends[0], ends[1]
+
+
+@inner
+def calm(space: Space, rules: Rules, t: int, low: int) -> bool:
+    """Whether nothing has to change at position t: no coefficient by itself, nor the variance."""
+    if not rules.limits[low, t] < space.real[INNER, t, t] < rules.limits[low + 1, t]:
+        return False
+    place, cross, widths = space.whole[PLACE], space.real[CROSS], space.real[WIDTHS]
+    pays, count = rules.limits[PAYS, t], 0
+    for k in range(cross.shape[1]):
+        count += (place[k] < t) & (cross[t, k] * cross[t, k] > pays * widths[t, k])
+    return count == 0
+
+
+@inner
+def calm_swapped(space: Space, rules: Rules, t: int) -> bool:
+    """Whether nothing would have to change at positions t and t + 1 if they were exchanged."""
+    c, s, k11, _, k22 = rotation(space, t)
+    limits = rules.limits
+    if not (limits[LOW, t] < k11 < limits[HIGH, t] and limits[LOW, t + 1] < k22 < limits[HIGH, t + 1]):
+        return False
+    place, cross, widths = space.whole[PLACE], space.real[CROSS], space.real[WIDTHS]
+    upper, lower, last, count = limits[PAYS, t], limits[PAYS, t + 1], space.whole[ORDER, t + 1], 0
+    for k in range(cross.shape[1]):
+        x, y, width = cross[t, k], cross[t + 1, k], widths[t, k]
+        new, old = c * x + s * y, s * x - c * y
+        after = old * old > lower * (width - new * new)
+        count += ((place[k] < t) & ((new * new > upper * width) | after)) | ((k == last) & after)
+    return count == 0
 
 
 @inner
 def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
     """Cost of the variable at position t, number of changes (in ``CHOSEN``), whether variances differ."""
+    if calm(space, rules, t, LOW):
+        return 0.0, ZERO, False
     penalty = rules.table[CHANGE, t]
     rss, m = _shared_fit(space, rules, t, ZERO)
-    base, share = _base(space, rules, t)
-    one = base + 0.5 * rules.table[FREE, t] * _log_fall(space, rss, t) + penalty * m
+    one = _cost_of_one(space, rules, rss, t) + penalty * m
     if rules.equal:
         return one, m, False
-    rss1, rss2 = _shared_residuals(space, t, m)
-    two = base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m + rules.table[VARIANCE, t]
+    two = _cost_of_two(space, rules, _shared_residuals(space, t, m), t) + penalty * m + rules.table[VARIANCE, t]
     return min(one, two), m, two < one
 
 
@@ -92,80 +156,82 @@ def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
 def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
     """The same, with a closer look."""
     penalty, extra = rules.table[CHANGE, t], rules.table[VARIANCE, t]
+    if calm(space, rules, t, CLOSE_LOW) and not _jointly(space, rules, t):
+        return 0.0, ZERO, False
     rss, m = _shared_fit(space, rules, t, EXHAUSTIVE)
-    base, share = _base(space, rules, t)
-    best, size, separate = base + 0.5 * rules.table[FREE, t] * _log_fall(space, rss, t) + penalty * m, m, False
+    best, size, separate = _cost_of_one(space, rules, rss, t) + penalty * m, m, False
     if rules.equal:
         return best, size, separate
-    rss1, rss2 = _shared_residuals(space, t, m)
-    if base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m > best - SUSPECT * extra:
+    both = _shared_residuals(space, t, m)
+    if _cost_of_two(space, rules, both, t) + penalty * m > best - SUSPECT * extra:
         # In a small table a large change can pass for noise: then the bound by separate regressions decides.
         if min(rules.n1, rules.n2) > SMALL_TABLE * penalty:
             return best, size, separate
-        rss1, rss2 = _free_residuals(space, t)
-        if base + share * (_cost_of_two(rss1, rss2, rules) - base) + extra > best:
+        both = _free_residuals(space, t)
+        if _cost_of_two(space, rules, both, t) + extra > best:
             return best, size, separate
     chosen, kept = space.whole[CHOSEN], space.whole[KEPT]
-    for u in range(m):
-        kept[u] = chosen[u]
+    kept[:m] = chosen[:m]
     for start in range(2):
         if start == 1:
-            rss1, rss2 = _free_residuals(space, t)
+            both = _free_residuals(space, t)
         before = math.inf
         for _ in range(ROUNDS):
-            m = _weighted_fit(space, rules.n1 / rss1, rules.n2 / rss2, penalty / share, t)
-            rss1, rss2 = _residuals(space, t, m)
-            cost = base + share * (_cost_of_two(rss1, rss2, rules) - base) + penalty * m + extra
+            m = _weighted_fit(space, rules, rules.n1 / both[0], rules.n2 / both[1], t)
+            both = _residuals(space, t, m)
+            cost = _cost_of_two(space, rules, both, t) + penalty * m + extra
             if cost < best:
                 best, size, separate = cost, m, True
-                for u in range(m):
-                    kept[u] = chosen[u]
+                kept[:m] = chosen[:m]
             if cost > before - NEGLIGIBLE:
                 break
             before = cost
-    for u in range(size):
-        chosen[u] = kept[u]
+    chosen[:size] = kept[:size]
     return best, size, separate
 
 
 @inner
-def _base(space: Space, rules: Rules, t: int) -> tuple[float, float]:
-    """Cost if nothing changes, and the share of the rows that is free."""
-    r, rows = space.real[ROOT, t, space.whole[ORDER, t]], rules.n1 + rules.n2
-    return 0.5 * rows * math.log(r * r / rows), rules.table[FREE, t] / rows
+def _jointly(space: Space, rules: Rules, t: int) -> bool:
+    """Whether two changes may pay that do not pay one by one; looked at where all change sets are."""
+    if not 2 <= t <= EXHAUSTIVE:
+        return False
+    first, second = _free_residuals(space, t)
+    return bool(_cost_of_one(space, rules, first + second, t) + 2 * rules.table[CHANGE, t] < 0)
 
 
 @inner
-def _log_fall(space: Space, rss: float, t: int) -> float:
-    """How far rss is below its value without changes."""
+def _cost_of_one(space: Space, rules: Rules, rss: float, t: int) -> float:
+    """What is gained if changes leave rss, with one variance."""
     r = space.real[ROOT, t, space.whole[ORDER, t]]
-    return math.log(rss / (r * r))
+    return float(0.5 * rules.table[FREE, t] * math.log(rss / (r * r)))
 
 
 @inner
-def _cost_of_two(rss1: float, rss2: float, rules: Rules) -> float:
-    return 0.5 * rules.n1 * math.log(rss1 / rules.n1) + 0.5 * rules.n2 * math.log(rss2 / rules.n2)
+def _cost_of_two(space: Space, rules: Rules, both: tuple[float, float], t: int) -> float:
+    """What is gained if changes leave this much in each condition, with two variances."""
+    r, rows = space.real[ROOT, t, space.whole[ORDER, t]], rules.n1 + rules.n2
+    one, two = rows * both[0] / (r * r * rules.n1), rows * both[1] / (r * r * rules.n2)
+    share = rules.table[FREE, t] / rows
+    return float(0.5 * share * (rules.n1 * math.log(one) + rules.n2 * math.log(two)))
 
 
 @inner
 def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[float, int]:
     """Residual sum of squares and number of changes with one variance; see `state` for the formulas."""
-    own, cross, spent, vectors = space.real[OWN], space.real[CROSS], space.real[SPENT], space.real[VECTORS]
+    cross, widths, vectors = space.real[CROSS], space.real[WIDTHS], space.real[VECTORS]
     r = space.real[ROOT, t, space.whole[ORDER, t]]
-    for k in range(own.shape[1]):
+    for k in range(cross.shape[1]):
         vectors[GAIN, k] = r * cross[t, k]
-        vectors[WIDTH, k] = own[k, k] - spent[t, k]
-    free, penalty = rules.table[FREE, t], rules.table[CHANGE, t]
-    return _select(space, 1.0, CROSS, t, r * r, free, penalty, exhaustive)
+        vectors[WIDTH, k] = widths[t, k]
+    task = Task(1.0, CROSS, rules.table[FREE, t], rules.table[CHANGE, t], rules.limits[PAYS, t], 0.0)
+    return _select(space, task, t, r * r, exhaustive)
 
 
 @inner
-def _select(
-    space: Space, scale: float, which: int, t: int, rss: float, rows: float, penalty: float, exhaustive: int
-) -> tuple[float, int]:
-    left, m = forward_backward(space, scale, which, t, rss, rows, penalty)
+def _select(space: Space, task: Task, t: int, rss: float, exhaustive: int) -> tuple[float, int]:
+    left, m = forward_backward(space, task, t, rss)
     if 2 <= t <= exhaustive:
-        return best_subset(space, scale, which, t, rss, rows, penalty, left, m)
+        return best_subset(space, task, t, rss, left, m)
     return left, m
 
 
@@ -173,24 +239,12 @@ def _select(
 def _shared_residuals(space: Space, t: int, m: int) -> tuple[float, float]:
     """Residual sums of squares in each condition after `_shared_fit`."""
     cross, vectors, chosen = space.real[CROSS], space.real[VECTORS], space.whole[CHOSEN]
-    _effects(space, m)
     for s in range(t):
         value = 0.0
         for u in range(m):
             value -= vectors[EFFECT, u] * cross[s, chosen[u]]
         vectors[SHIFT, s] = value
     return _residuals(space, t, m)
-
-
-@inner
-def _effects(space: Space, m: int) -> None:
-    """Coefficients of the change set, by back substitution in the basis."""
-    basis, vectors, chosen = space.real[BASIS], space.real[VECTORS], space.whole[CHOSEN]
-    for u in range(m - 1, -1, -1):
-        value = vectors[ALONG, u]
-        for v in range(u + 1, m):
-            value -= basis[u, chosen[v]] * vectors[EFFECT, v]
-        vectors[EFFECT, u] = value / basis[u, chosen[u]]
 
 
 @inner
@@ -205,9 +259,9 @@ def _residuals(space: Space, t: int, m: int) -> tuple[float, float]:
     first, second = r * r * inner[t, t], r * r * (1.0 - inner[t, t])
     for s in range(t):
         if b[s] != 0.0:
-            along = -2 * r * inner[t, s]
-            for u in range(t):
-                along += b[u] * inner[s, u]
+            along = b[s] * inner[s, s] - 2 * r * inner[t, s]
+            for u in range(s):
+                along += 2 * b[u] * inner[s, u]
             first += b[s] * along
             second += b[s] * (b[s] - along)
     for u in range(m):
@@ -255,7 +309,7 @@ def _explained(space: Space, u1: float, u2: float, t: int) -> float:
 
 
 @inner
-def _weighted_fit(space: Space, u1: float, u2: float, penalty: float, t: int) -> int:
+def _weighted_fit(space: Space, rules: Rules, u1: float, u2: float, t: int) -> int:
     """Best change set when the conditions have weights u1, u2 (inverse variances); sets effects and shift."""
     own, cross, factor, lower = space.real[OWN], space.real[CROSS], space.real[FACTOR], space.real[TRIANGLE]
     vectors, chosen = space.real[VECTORS], space.whole[CHOSEN]
@@ -278,8 +332,8 @@ def _weighted_fit(space: Space, u1: float, u2: float, penalty: float, t: int) ->
             factor[s, k] = x
             vectors[GAIN, k] -= h * x
             vectors[WIDTH, k] -= x * x
-    m = _select(space, u1, FACTOR, t, rss, 0.0, penalty, EXHAUSTIVE)[1]
-    _effects(space, m)
+    penalty = rules.table[CHANGE, t] * (rules.n1 + rules.n2) / rules.table[FREE, t]
+    m = _select(space, Task(u1, FACTOR, 0.0, penalty, 0.0, 2 * penalty), t, rss, EXHAUSTIVE)[1]
     for s in range(t - 1, -1, -1):
         value = r * vectors[SOLVED, s]
         for u in range(m):

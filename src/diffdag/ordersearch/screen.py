@@ -1,73 +1,115 @@
 """Which variables take part, where they are too many to order all of them.
 
-Regressions along an order need more rows than variables. Where there are not enough, or so many variables
-that the search would take hours, the D-trace estimate of the precision difference, which is sparse and quick,
-says which variables take part: those with an entry in their row. Its penalty is the smallest on a grid that
-leaves no more variables than the search can take: a variable lost here is lost for good, one too many only
-costs time. Variables outside have the same precision entries in both conditions, and leaving those out of
-both tables leaves the difference among the others as it is.
+Regressions along an order need more rows than variables, and the search takes hours for many variables. So
+first each variable is regressed on its shared neighbourhood (see `neighbourhood`), which removes what is the
+same in both conditions and with it most of the noise. Where the effect of ``j`` on ``i`` changed, the
+covariance of what is left of ``i`` with ``j`` differs between the conditions,
+
+    T[i, j] = |cov1(e_i, X_j) - cov2(e_i, X_j)| / standard error,
+
+and where the noise of ``i`` changed, the variance of ``e_i``. Pairs with a large T are candidates. The search
+gets them and, as long as there is room, their neighbourhoods: it needs those to see as sharply.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtri
 
-from diffdag.moments import Moments
-from diffdag.precision.dtrace import solve_dtrace
-from diffdag.precision.problem import standardise
+from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhoods
+from diffdag.precision.problem import Blocks, FloatArray, SparseProblem
+from diffdag.precision.scan import above
 from diffdag.validation import plural
 
 # No more variables than this are ordered, nor more than rows / ROWS_PER_VARIABLE of the smaller table.
 MOST = 200
 ROWS_PER_VARIABLE = 1.5
-FRACTIONS = tuple(np.geomspace(0.95, 0.05, 40))
-# The screen needs the support only.
-TOLERANCE = 1e-2
+# So many pairs, and so many variances, are expected to look changed by chance.
+CHANCE_PAIRS, CHANCE_VARIANCES = 10.0, 1.0
+CANDIDATES = 10_000
+# Called with how many steps are done, of how many, and what is being done.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Show nothing."""
 
 
 @dataclass(frozen=True)
 class Screened:
     """The columns to search on, and what to tell about the others."""
 
-    members: tuple[int, ...]
+    members: Sequence[int]
     settings: dict[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def screen(first: Moments, second: Moments) -> Screened:
-    """All variables if rows and time allow, else those that take part in the D-trace difference."""
-    p = len(first.names)
-    most = max(2, min(MOST, int(min(first.n, second.n) / ROWS_PER_VARIABLE)))
-    if p <= most:
-        return Screened(tuple(range(p)), {"screened_out": []})
-    fraction, members = _smallest_penalty(first, second, most)
-    reason = f"{min(first.n, second.n)} rows can order" if most < MOST else "the search can take"
+def most_variables(rows: int) -> int:
+    """So many variables can be ordered with so many rows in the smaller table."""
+    return max(2, min(MOST, int(rows / ROWS_PER_VARIABLE)))
+
+
+def screen(problem: SparseProblem, n1: int, n2: int, progress: Progress = silent) -> Screened:
+    """The variables that seem to take part in a change, and their neighbours."""
+    most = most_variables(min(n1, n2))
+    around = find_neighbourhoods(problem, n1, n2, progress)
+    progress(0, 1, "Looking for changes")
+    suspects = _suspects(problem, around, n1, n2)
+    members = _with_neighbours(suspects, around, most)
+    reason = f"{min(n1, n2)} rows can order" if most < MOST else "the search can take"
     note = (
-        f"{plural(p - len(members), 'variable')} of {p} were screened out before the search, because {reason} "
-        f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"
+        f"{plural(problem.p - len(members), 'variable')} of {problem.p} were screened out before the search, "
+        f"because {reason} at most {most}. Changes there are not seen, and weights are given the variables "
+        "that were kept"
     )
-    kept = set(members)
-    out = [name for k, name in enumerate(first.names) if k not in kept]
-    return Screened(members, {"screened_out": out, "screening_penalty": fraction}, (note,))
+    return Screened(members, {"suspects": len(suspects)}, (note,))
 
 
-def _smallest_penalty(first: Moments, second: Moments, most: int) -> tuple[float, tuple[int, ...]]:
-    problem = standardise(first, second)
-    # Where no penalty does, the variables of which the covariances differ most.
-    largest = np.argsort(-np.abs(problem.target).max(axis=1), kind="stable")[:most]
-    chosen: tuple[float, tuple[int, ...]] = (1.0, tuple(sorted(largest.tolist())))
-    for fraction in FRACTIONS:
-        trial = replace(problem, penalty=fraction * problem.penalty_max)
-        answer = solve_dtrace(trial, TOLERANCE * trial.penalty, max_rounds=20, max_sweeps=100)
-        if answer.violation > TOLERANCE * trial.penalty:
+def _suspects(problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int) -> list[int]:
+    """Variables in pairs that look changed, and variables whose noise does, the clearest first."""
+    p = problem.p
+    seen: FloatArray = np.zeros(p)
+    pairs = above(_statistics(problem, around, n1, n2, seen), _bound(CHANCE_PAIRS, p * p), CANDIDATES)
+    strength = dict.fromkeys(np.flatnonzero(seen > _bound(CHANCE_VARIANCES, p)).tolist(), 0.0)
+    for k in strength:
+        strength[k] = float(seen[k])
+    for i, j, value in zip(*pairs.entries, pairs.sizes, strict=True):
+        for k in (int(i), int(j)):
+            strength[k] = max(strength.get(k, 0.0), float(value))
+    return sorted(strength, key=lambda k: -strength[k])
+
+
+def _bound(chance: float, tests: int) -> float:
+    """The absolute value that so many of so many standard normal variables are expected to exceed."""
+    return float(-ndtri(min(0.5, chance / tests / 2)))
+
+
+def _statistics(
+    problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int, variances: FloatArray
+) -> Blocks:
+    """``T``, block by block; into `variances`, the same for the variances of what is left of each variable."""
+    everything = np.arange(problem.p)
+    left = around.residuals(everything)
+    error = math.sqrt(1 / n1 + 1 / n2)
+    for start, block in problem.mixture_blocks(left, 1.0, -1.0):
+        part = slice(start, start + len(block))
+        line = np.arange(len(block))
+        own = left[part].tocoo()
+        noise = np.bincount(own.row, own.data * block[own.row, own.col], minlength=len(block))
+        variances[part] = np.abs(noise) / (around.variances[part] * error * math.sqrt(2))
+        block[line, everything[part]] = 0.0
+        yield start, np.divide(block, (np.sqrt(around.variances[part]) * error)[:, None], out=block)
+
+
+def _with_neighbours(suspects: Sequence[int], around: Neighbourhoods, most: int) -> tuple[int, ...]:
+    """Suspects, then neighbours of the clearest ones, as many as there is room for; at least two."""
+    members = dict.fromkeys(suspects[:most])
+    for k in [*suspects, *range(len(around.chosen))]:
+        if len(members) >= most or (k not in members and len(members) >= 2):
             break
-        rows, columns = answer.delta.nonzero()
-        members = tuple(np.union1d(rows, columns).tolist())
-        if len(members) > most:
-            break
-        if len(members) < 2:
-            continue
-        chosen = (float(fraction), members)
-    return chosen
+        members.update(dict.fromkeys([k, *around.of(k)][: most - len(members) + 1]))
+    return tuple(sorted(list(members)[:most]))

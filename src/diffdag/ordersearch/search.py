@@ -1,39 +1,50 @@
 """The search over orders: all of them where the variables are few, annealed walks from many starts elsewhere.
 
-The walks run in threads, in rounds of fixed size, each with random numbers of its own: the answer does not
-depend on how many run at a time. Another round is walked until two walks have met at the best score; how many
-did is part of the answer.
+The walks run side by side, in rounds of fixed size, each with random numbers of its own: the answer does not
+depend on how many run at a time. Rounds become longer until two walks have found the changes of the best one;
+how many did is part of the answer. Then every direction found is reversed, and the order adapted to that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from diffdag.ordersearch.dynamic import best_order, tabulate
 from diffdag.ordersearch.penalty import penalties
-from diffdag.ordersearch.score import CHANGE, EXHAUSTIVE, Rules
+from diffdag.ordersearch.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.state import FloatArray, IntArray, new_space
 from diffdag.ordersearch.walk import walk
+from diffdag.parallel import active_client, run_all
 
 BoolArray = NDArray[np.bool_]
+Edge = tuple[int, int]
+Progress = Callable[[int, int, str], object]
 
 # Up to so many variables all orders are compared.
 DYNAMIC = 14
-# Annealing: steps for each pair of positions, first and last temperature in penalties (docs/order.md).
-STEPS, HOT, COLD = 100, 10.0, 0.1
-# Walks in a round, and rounds at most, by number of variables; every second round takes twice as many steps.
-WALKS = 4
-ROUNDS = ((50, 6), (100, 4), (10**9, 2))
+# Rounds: how many walks, and annealing steps for each pair of positions (docs/order.md). From the first to the
+# last of them, by number of variables.
+ROUNDS = ((2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
+ROUNDS_USED = ((40, 1, 7), (50, 0, 7), (100, 0, 6), (10**9, 0, 5))
 SWEEPS = 20
-# Up to so many variables walks have to meet at the same score, and reversed directions are annealed as well.
-MIDDLE = 40
+# Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
+# up to so many variables.
+LAST, TURNED, MIDDLE = 20, 6, 40
+# Walks agree if their scores differ by no more penalties than this times the variables, or than one, and their
+# changes by no more than this share.
+NEAR, APART = 0.02, 0.05
 # Sweeps times variables when looking for a good order with one direction reversed.
 TURN_EFFORT = 300
+# What a move of a variable has to gain, in penalties, while walks are compared; and in the end.
+GRAIN, FINEST = 0.05, 1e-7
+# Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
+FAR, FAR_TURNED = 100.0, 10.0
 ROUNDING = 1e-3
 
 
@@ -59,13 +70,24 @@ class Problem:
         """Scale the variables, so that units do not matter, and set the penalties."""
         scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
         one, two = (matrix / np.outer(scale, scale) for matrix in (first, second))
-        rules = Rules(float(n1), float(n2), penalties(n1, n2, len(first), total), equal, before)
+        rules = make_rules(n1, n2, penalties(n1, n2, len(first), total), equal, before)
         return cls(np.ascontiguousarray(one), np.ascontiguousarray(one + two), rules)
 
     @property
     def p(self) -> int:
         """Number of variables."""
         return len(self.first)
+
+    @property
+    def unit(self) -> float:
+        """The price of a change."""
+        return float(self.rules.table[CHANGE, 0])
+
+    @cached_property
+    def base(self) -> float:
+        """The score if nothing changes, the same for all orders."""
+        rows = self.rules.n1 + self.rules.n2
+        return float(rows / 2 * (np.linalg.slogdet(self.pooled)[1] - self.p * np.log(rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,52 +107,48 @@ class Optimum:
     best: Found
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
-    margins: dict[tuple[int, int], float]  # what the score rises by if effect i has to precede cause j
+    margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
 
 
 def walk_from(
     problem: Problem,
     order: Sequence[int] | IntArray,
     *,
-    steps: int = 0,
+    steps: tuple[int, int] = (0, 0),
     sweeps: int = 0,
-    careful: bool = True,
+    careful: int = 0,
+    grain: float = 0.0,
+    far: float = FAR,
     seed: int = 0,
+    restless: Sequence[int] | None = None,
 ) -> Found:
-    """One walk; without steps and sweeps, what an order says."""
+    """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
     p = problem.p
     place = np.array(order, dtype=np.int64)
     cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    unit = float(problem.rules.table[CHANGE, 0])
     space = new_space(problem.first, EXHAUSTIVE)
-    score = walk(
-        space,
-        problem.pooled,
-        problem.rules,
-        place,
-        steps,
-        HOT * unit,
-        COLD * unit,
-        sweeps,
-        careful,
-        seed,
-        cost,
-        changed,
-        separate,
-    )
-    return Found(tuple(place.tolist()), float(score), changed, separate)
+    moving = np.ones(p, bool) if restless is None else np.isin(np.arange(p), restless)
+    limits = (max(grain * problem.unit, FINEST), far * problem.unit)
+    walked = (steps, sweeps, careful, *limits, seed)
+    above = walk(space, problem.pooled, problem.rules, place, *walked, moving, cost, changed, separate)
+    return Found(tuple(place.tolist()), problem.base + float(above), changed, separate)
 
 
-def search_orders(problem: Problem, rng: np.random.Generator, jobs: int) -> Optimum:
-    """The order with the least score that respects what is known beforehand."""
+def search_orders(
+    problem: Problem, rng: np.random.Generator, jobs: int, progress: Progress | None = None
+) -> Optimum:
+    """The order with the least score that respects what is known beforehand.
+
+    `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
+    """
     p, before = problem.p, problem.rules.before
     if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
         best = walk_from(problem, np.argsort(before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
-    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs)
+    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
 
-def _edges(found: Found) -> list[tuple[int, int]]:
+def _edges(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
@@ -140,7 +158,7 @@ def _compare_all(problem: Problem) -> Optimum:
     costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
     tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs, changes)
     order, scores, last = np.empty(p, np.int64), np.empty(sets), np.empty(sets, np.int64)
-    score = float(best_order(costs, before, scores, last, order))
+    score = problem.base + float(best_order(costs, before, scores, last, order))
     changed, separate, members = np.zeros((p, p), bool), np.zeros(p, bool), 0
     for i in order.tolist():
         bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
@@ -151,57 +169,116 @@ def _compare_all(problem: Problem) -> Optimum:
     for i, j in _edges(best):
         reverse = before.copy()
         reverse[i, j] = True
-        turned = np.inf if before[j, i] else float(best_order(costs, reverse, scores, last, order))
+        turned = (
+            np.inf if before[j, i] else problem.base + float(best_order(costs, reverse, scores, last, order))
+        )
         margins[i, j] = turned - score
     return Optimum(best, 0, 0, margins)
 
 
-def _walk_many(problem: Problem, rng: np.random.Generator, jobs: int) -> Optimum:
+def _walk_many(
+    problem: Problem, rng: np.random.Generator, jobs: int, progress: Progress | None = None
+) -> Optimum:
     found: list[Found] = []
-    rounds = next(count for most, count in ROUNDS if problem.p <= most)
-    for round_ in range(rounds):
-        steps = STEPS * problem.p**2 * 2 ** (round_ // 2)
-        starts = [(rng.permutation(problem.p), int(rng.integers(2**31))) for _ in range(WALKS)]
-        found += _in_threads(jobs, (delayed(_descend)(problem, order, steps, seed) for order, seed in starts))
+    first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
+    for walks, effort in ROUNDS[first:last]:
+        tasks = [
+            (rng.permutation(problem.p), effort * problem.p**2, int(rng.integers(2**31))) for _ in range(walks)
+        ]
+        found += _spread(_descend, tasks, (problem,), jobs, _counter(progress, len(found), walks, "walks"))
         best = min(found, key=lambda item: item.score)
-        reached = sum(_agree(problem, item, best) for item in found)
-        if reached > 1:
+        if sum(_agree(problem, item, best) for item in found) > 1:
             break
-    while True:
-        edges = _edges(best)
-        turned: list[Found] = _in_threads(jobs, (delayed(_turn)(problem, best, i, j) for i, j in edges))
-        better = min(turned, key=lambda item: item.score, default=best)
-        if better.score > best.score - ROUNDING:
-            break
-        best = walk_from(problem, better.order, sweeps=SWEEPS)
-        reached = max(1, sum(_agree(problem, item, best) for item in found))
-    margins = {edge: item.score - best.score for edge, item in zip(edges, turned, strict=True)}
-    return Optimum(best, len(found), reached, margins)
+    best = _polish(problem, best, LAST)
+    turned: dict[Edge, Found] = {}
+    while new := [edge for edge in _edges(best) if edge not in turned]:
+        count = _counter(progress, len(turned), len(new), "directions reversed")
+        turned |= zip(new, _spread(_turn, new, (problem, best), jobs, count), strict=True)
+        better = min(turned.values(), key=lambda item: item.score)
+        if better.score < best.score - ROUNDING:
+            best = _polish(problem, better)
+    reached = max(1, sum(_agree(problem, item, best) for item in found))
+    orders = [*found, *turned.values()]
+    return Optimum(best, len(found), reached, {edge: _margin(edge, orders, best) for edge in _edges(best)})
+
+
+def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
+    """What the score rises by, at most, if effect precedes cause: by the orders met in which it does."""
+    i, j = edge
+    scores = (item.score for item in orders if item.order.index(i) < item.order.index(j))
+    return max(0.0, min(scores, default=np.inf) - best.score)
 
 
 def _agree(problem: Problem, found: Found, best: Found) -> bool:
-    """Whether two walks found the same changes and scores.
+    """Whether two walks found the same, but for what is a matter of chance.
 
-    Of many variables, scores are near enough if they differ by less than half the price of a change.
+    Where the variables that do not take part stand changes the score a little, by more the more there are; and
+    of many changes some are hardly worth their price.
     """
-    near = ROUNDING if problem.p <= MIDDLE else problem.rules.table[CHANGE, 0] / 2
-    return bool(found.score < best.score + near and (found.changed == best.changed).all())
+    near = problem.unit * max(1.0, problem.p * NEAR)
+    apart = np.count_nonzero(found.changed != best.changed)
+    return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
 
 
-def _in_threads(jobs: int, tasks: Iterable[object]) -> list[Found]:
-    todo = list(tasks)
-    found: list[Found] = Parallel(n_jobs=max(1, min(jobs, len(todo))), prefer="threads")(todo)
-    return found
+def _counter(progress: Progress | None, done: int, new: int, what: str) -> Callable[[], None]:
+    """What to call when one of some new walks ends."""
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total, what)
+
+    total = done + new
+    return count
 
 
-def _descend(problem: Problem, order: IntArray, steps: int, seed: int) -> Found:
+def _spread(
+    function: Callable[..., Found],
+    tasks: Sequence[tuple[Any, ...]],
+    shared: tuple[Any, ...],
+    jobs: int,
+    count: Callable[[], None],
+) -> list[Found]:
+    """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
+    alone = jobs == 1 and active_client() is None
+    # Several tasks in a parcel, because to send one takes some milliseconds.
+    size = 1 if alone else -(-len(tasks) // (4 * jobs))
+    parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]
+    done = (
+        ((k, _do_parcel(parcel, *shared)) for k, parcel in enumerate(parcels))
+        if alone
+        else run_all(_do_parcel, parcels, shared=shared, jobs=jobs, prefer="threads")
+    )
+    parts = {}
+    for number, part in done:
+        parts[number] = part
+        for _ in part:
+            count()
+    return [item for number in range(len(parcels)) for item in parts[number]]
+
+
+def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *shared: Any) -> list[Found]:
+    function, tasks = parcel
+    return [function(*task, *shared) for task in tasks]
+
+
+def _descend(order: IntArray, steps: int, seed: int, problem: Problem) -> Found:
     """Anneal, insert with quick costs, then with full ones."""
     start = _respect(order.tolist(), problem.rules.before)
-    rough = walk_from(problem, start, steps=steps, sweeps=SWEEPS, careful=False, seed=seed)
-    return walk_from(problem, rough.order, sweeps=SWEEPS, seed=seed)
+    return walk_from(
+        problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, grain=GRAIN, seed=seed
+    )
 
 
-def _turn(problem: Problem, best: Found, i: int, j: int) -> Found:
+def _polish(problem: Problem, found: Found, effort: int = 0) -> Found:
+    """Once more from where a walk ended, without crossing hills."""
+    steps = (0, effort * problem.p**2)
+    fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
+    return min(found, fine, key=lambda item: item.score)
+
+
+def _turn(i: int, j: int, problem: Problem, best: Found) -> Found:
     """The best order found near the best one in which effect i precedes cause j."""
     before = problem.rules.before
     if before[j, i]:
@@ -209,16 +286,21 @@ def _turn(problem: Problem, best: Found, i: int, j: int) -> Found:
     reverse = before.copy()
     reverse[i, j] = True
     turned = replace(problem, rules=problem.rules._replace(before=reverse))
+    between = best.order[best.order.index(j) : best.order.index(i) + 1]
+    involved = best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
+    restless = [node for node in between if involved[node]]
+    sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
     found = []
     for mover, pivot, after in ((i, j, 0), (j, i, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
-        sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
-        found.append(walk_from(turned, _respect(order, reverse), sweeps=sweeps, careful=False))
+        start = _respect(order, reverse)
+        found.append(walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, restless=restless))
     if problem.p <= MIDDLE:
-        steps, start = STEPS * problem.p**2 // 2, _respect(best.order, reverse)
-        found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, careful=False))
-    return min(found, key=lambda item: item.score)
+        steps, start = (0, TURNED * problem.p**2), _respect(best.order, reverse)
+        found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))
+    nearest = min(found, key=lambda item: item.score)
+    return _polish(turned, nearest) if nearest.score < best.score + problem.unit else nearest
 
 
 def _respect(order: Sequence[int], before: BoolArray) -> list[int]:

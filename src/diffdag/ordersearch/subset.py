@@ -9,22 +9,38 @@ costs
 `forward_backward` adds the best candidate while that pays and drops what no longer pays; `best_subset` looks at
 all sets. The first needs the diagonal of W and the columns of what it chooses, no more:
 ``W[:, l] = scale A1[:, l] - sum over s < t of G[s, :] G[s, l]``, with G one of the matrices in `Space`.
+
+A change pays if rss falls from x by more than ``(1 - exp(-2 penalty / free)) x``, or twice the penalty where
+variances are known.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from diffdag.ordersearch.compiled import NONE, ZERO, inner
-from diffdag.ordersearch.state import BASIS, CHOSEN, INVERSE, ORDER, OWN, TRAIL, VECTORS, Space
+from diffdag.ordersearch.state import BASIS, CHOSEN, INVERSE, ORDER, OWN, PLACE, TRAIL, VECTORS, Space, subtract
 
 # Vectors: g and the diagonal of W; the same outside what is chosen; the residual along each basis vector;
-# coefficients of the change set; and, for `score`, shared coefficients and a solution in progress.
-GAIN, WIDTH, GAIN_LEFT, WIDTH_LEFT, ALONG, EFFECT, SHIFT, SOLVED = range(8)
+# coefficients of the change set and squared lengths of the rows of the triangle's inverse; room; and, for
+# `score`, shared coefficients and a solution in progress.
+GAIN, WIDTH, GAIN_LEFT, WIDTH_LEFT, ALONG, EFFECT, LENGTH, SHIFT, SOLVED = range(9)
 # A candidate whose part outside the others is smaller than this share of it is collinear with them.
 COLLINEAR = 1e-9
 # No fit is better than this.
 FLOOR = 1e-12
+
+
+class Task(NamedTuple):
+    """What `forward_backward` and `best_subset` are asked."""
+
+    scale: float  # of A1 in W
+    which: int  # the matrix G
+    rows: float  # free rows; 0 where variances are known
+    penalty: float
+    share: float  # a change pays if it lowers rss by more than this share of it ...
+    least: float  # ... plus this
 
 
 @inner
@@ -34,36 +50,57 @@ def fit_cost(rss: float, rows: float) -> float:
 
 
 @inner
-def include(space: Space, scale: float, which: int, t: int, m: int, best: int) -> float:
+def include(space: Space, task: Task, t: int, m: int, best: int) -> float:
     """Make variable `best` the m-th chosen one; return by how much that lowers rss."""
-    own, factor, basis, vectors = space.real[OWN], space.real[which], space.real[BASIS], space.real[VECTORS]
+    own, factor, basis, vectors = (
+        space.real[OWN],
+        space.real[task.which],
+        space.real[BASIS],
+        space.real[VECTORS],
+    )
     p = basis.shape[1]
     for k in range(p):
-        basis[m, k] = scale * own[best, k]
-    for s in range(t):
-        f = factor[s, best]
-        for k in range(p):
-            basis[m, k] -= f * factor[s, k]
-    for u in range(m):
-        f = basis[u, best]
-        for k in range(p):
-            basis[m, k] -= f * basis[u, k]
+        basis[m, k] = task.scale * own[best, k]
+    subtract(basis, m, factor, best, factor, t)
+    subtract(basis, m, basis, best, basis, m)
     length = 1.0 / math.sqrt(vectors[WIDTH_LEFT, best])
     a = float(vectors[GAIN_LEFT, best] * length)
     for k in range(p):
-        v = basis[m, k] * length
-        basis[m, k] = v
-        vectors[GAIN_LEFT, k] -= a * v
-        vectors[WIDTH_LEFT, k] -= v * v
+        basis[m, k] *= length
+    for k in range(p):
+        vectors[GAIN_LEFT, k] -= a * basis[m, k]
+        vectors[WIDTH_LEFT, k] -= basis[m, k] * basis[m, k]
     vectors[GAIN_LEFT, best] = 0.0
     vectors[WIDTH_LEFT, best] = 0.0
     vectors[ALONG, m] = a
     space.whole[CHOSEN, m] = best
+    _invert(space, m)
     return a * a
 
 
 @inner
-def include_all(space: Space, scale: float, which: int, t: int, m: int) -> float:
+def _invert(space: Space, m: int) -> None:
+    """Column m of the inverse of the basis' triangle T at the change set; coefficients are ``T^-1 along``."""
+    basis, inverse, vectors, chosen = (
+        space.real[BASIS],
+        space.real[INVERSE],
+        space.real[VECTORS],
+        space.whole[CHOSEN],
+    )
+    best = chosen[m]
+    vectors[EFFECT, m] = vectors[LENGTH, m] = 0.0
+    for row in range(m + 1):
+        x = 1.0 if row == m else 0.0
+        for u in range(row, m):
+            x -= inverse[row, u] * basis[u, best]
+        x /= basis[m, best]
+        inverse[row, m] = x
+        vectors[EFFECT, row] += x * vectors[ALONG, m]
+        vectors[LENGTH, row] += x * x
+
+
+@inner
+def include_all(space: Space, task: Task, t: int, m: int) -> float:
     """Bring the basis in line with the first m of the change set; return by how much they lower rss."""
     vectors = space.real[VECTORS]
     for k in range(vectors.shape[1]):
@@ -71,91 +108,73 @@ def include_all(space: Space, scale: float, which: int, t: int, m: int) -> float
         vectors[WIDTH_LEFT, k] = vectors[WIDTH, k]
     lowers = 0.0
     for u in range(m):
-        lowers += include(space, scale, which, t, u, space.whole[CHOSEN, u])
+        lowers += include(space, task, t, u, space.whole[CHOSEN, u])
     return lowers
 
 
 @inner
 def weakest(space: Space, m: int) -> tuple[int, float]:
-    """Which member of the change set adds least, and by how much rss would rise without it.
-
-    With T the triangle of the basis at the change set, the coefficients are ``T^-1 along``, and leaving out the
-    k-th costs its square over the squared length of the k-th row of ``T^-1``.
-    """
-    basis, inverse, along = space.real[BASIS], space.real[INVERSE], space.real[VECTORS, ALONG]
-    chosen = space.whole[CHOSEN]
+    """Which member of the change set adds least, and by how much rss would rise without it."""
+    vectors = space.real[VECTORS]
     worst, least = -1, math.inf
     for row in range(m):
-        value, norm = 0.0, 0.0
-        for col in range(row, m):
-            x = 1.0 if col == row else 0.0
-            for u in range(row, col):
-                x -= inverse[row, u] * basis[u, chosen[col]]
-            x /= basis[col, chosen[col]]
-            inverse[row, col] = x
-            value += x * along[col]
-            norm += x * x
-        rise = value * value / norm
+        rise = vectors[EFFECT, row] * vectors[EFFECT, row] / vectors[LENGTH, row]
         if rise < least:
             worst, least = row, rise
     return worst, least
 
 
 @inner
-def forward_backward(
-    space: Space, scale: float, which: int, t: int, rss: float, rows: float, penalty: float
-) -> tuple[float, int]:
+def _strongest(space: Space, t: int) -> tuple[int, float]:
+    """Which candidate lowers rss most, and by how much."""
+    place, vectors = space.whole[PLACE], space.real[VECTORS]
+    best, most = NONE, 0.0
+    for k in range(vectors.shape[1]):
+        gain, width = vectors[GAIN_LEFT, k], vectors[WIDTH_LEFT, k]
+        # Multiplied out: a division a candidate would take most of the time.
+        if (place[k] < t) & (gain * gain > most * width) & (width > COLLINEAR * vectors[WIDTH, k]):
+            best, most = k, gain * gain / width
+    return best, most
+
+
+@inner
+def forward_backward(space: Space, task: Task, t: int, rss: float) -> tuple[float, int]:
     """What rss falls to and the number of changes, which are the first in ``CHOSEN``."""
-    order, vectors, chosen = space.whole[ORDER], space.real[VECTORS], space.whole[CHOSEN]
-    include_all(space, scale, which, t, ZERO)
+    chosen = space.whole[CHOSEN]
+    include_all(space, task, t, ZERO)
     m, now = ZERO, rss
     for _ in range(4 * t + 4):  # every step lowers the cost; the bound is for rounding errors
-        best, most = NONE, 0.0
-        for s in range(t):
-            k = order[s]
-            if vectors[WIDTH_LEFT, k] > COLLINEAR * vectors[WIDTH, k]:
-                lowers = vectors[GAIN_LEFT, k] * vectors[GAIN_LEFT, k] / vectors[WIDTH_LEFT, k]
-                if lowers > most:
-                    best, most = k, lowers
-        grows = best >= 0 and fit_cost(now, rows) - fit_cost(max(now - most, FLOOR * rss), rows) > penalty
+        best, most = _strongest(space, t)
+        grows = best >= 0 and most > task.share * now + task.least
         if grows:
-            now = max(now - include(space, scale, which, t, m, best), FLOOR * rss)
+            now = max(now - include(space, task, t, m, best), FLOOR * rss)
             m += 1
         shrinks = False
         if m > 1:
             worst, rise = weakest(space, m)
-            shrinks = fit_cost(now + rise, rows) - fit_cost(now, rows) < penalty
+            shrinks = rise < task.share * (now + rise) + task.least
             if shrinks:
                 m -= 1
                 for u in range(worst, m):
                     chosen[u] = chosen[u + 1]
-                now = max(rss - include_all(space, scale, which, t, m), FLOOR * rss)
+                now = max(rss - include_all(space, task, t, m), FLOOR * rss)
         if not grows and not shrinks:
             break
     return now, m
 
 
 @inner
-def best_subset(
-    space: Space,
-    scale: float,
-    which: int,
-    t: int,
-    rss: float,
-    rows: float,
-    penalty: float,
-    known: float,
-    size: int,
-) -> tuple[float, int]:
+def best_subset(space: Space, task: Task, t: int, rss: float, known: float, size: int) -> tuple[float, int]:
     """The same for the best of all sets, given the answer of `forward_backward`: `size` changes leave `known`.
 
     Sets are visited depth first; each step eliminates one candidate from the rest (Furnival and Wilson 1974).
     """
     stack, trail, order, chosen = space.stack, space.whole[TRAIL], space.whole[ORDER], space.whole[CHOSEN]
-    own, factor, vectors = space.real[OWN], space.real[which], space.real[VECTORS]
+    own, factor, vectors = space.real[OWN], space.real[task.which], space.real[VECTORS]
+    rows, penalty = task.rows, task.penalty
     for k in range(t):
         for n in range(k + 1):
-            value = scale * own[order[k], order[n]]
+            value = task.scale * own[order[k], order[n]]
             for s in range(t):
                 value -= factor[s, order[k]] * factor[s, order[n]]
             stack[0, k, n] = value
@@ -190,7 +209,7 @@ def best_subset(
         if c + 1 < t:
             depth += 1
             trail[depth + 1] = -1
-    include_all(space, scale, which, t, best_size)
+    include_all(space, task, t, best_size)
     return reached, best_size
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.sparse import csr_array
+
 from diffdag.moments import Moments
 from diffdag.paper.algorithm import DifferenceGraph, difference_graph
 from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.orient import layer_ranks
 from diffdag.paper.refine import refine
 from diffdag.precision import Penalty, precision_difference
-from diffdag.result import ABSENT_ERRORS, DifferenceResult, Edge, estimated_edge, labelled, model_edges
+from diffdag.result import ABSENT_ERRORS, DifferenceResult, Edge, estimated_edge, model_edges
 from diffdag.selection import EXACT_THRESHOLD, default_penalty, default_threshold
 from diffdag.sem import LinearSEM
 from diffdag.validation import join_names, plural
@@ -51,7 +53,7 @@ def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> Dif
     edges, thin = _edges_from_samples(graph, first, second)
     return DifferenceResult(
         edge_list=edges,
-        delta_precision=labelled(answer.matrix, first.names),
+        delta_entries=answer.entries,
         samples=(first.n, second.n),
         settings={
             **settings.report(threshold),
@@ -83,7 +85,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> 
     directed = model_edges(graph.edges.directed, first, second)
     return DifferenceResult(
         edge_list=(*directed, *_undirected(graph, first.names)),
-        delta_precision=labelled(first.precision() - second.precision(), first.names),
+        delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
         settings={**settings.report(threshold), "prune_size": graph.prune_size},
         notes=_notes(graph, first.names),

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from diffdag.moments import Moments
+from diffdag.parallel import collect, run_all
 from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise
-from diffdag.precision.problem import DifferenceProblem, pooled_units, standardise
+from diffdag.precision.problem import DifferenceProblem, pooled_scale, standardise
 from diffdag.sem import LinearSEM
 
 FloatArray = NDArray[np.float64]
@@ -134,8 +134,8 @@ class SampleDifferences(Differences):
         problem = standardise(first, second, answer.penalty * answer.penalty_max)
         self = cls(problem, (first.n, second.n), answer.method, n_jobs)
         scale = _conditional_scale(problem, self.samples)
-        delta = answer.matrix * pooled_units(first, second)
-        self._known[tuple(range(self.p))] = delta / np.outer(scale, scale)
+        scale = scale / pooled_scale(first, second)
+        self._known[tuple(range(self.p))] = answer.matrix / np.outer(scale, scale)
         self.unfinished += not answer.converged
         return self
 
@@ -144,8 +144,10 @@ class SampleDifferences(Differences):
         if self.n_jobs in (None, 1):
             return
         missing = sorted({tuple(sorted(members)) for members in sets} - self._known.keys())
-        tasks = (delayed(_estimate)(self._block(key), self.samples, self.estimator) for key in missing)
-        for key, (answer, finished) in zip(missing, Parallel(n_jobs=self.n_jobs)(tasks), strict=True):
+        problems = [self._block(key) for key in missing]
+        shared = (self.samples, self.estimator)
+        found = collect(run_all(_estimate, problems, shared=shared, jobs=self.n_jobs))
+        for key, (answer, finished) in zip(missing, found, strict=True):
             self._known[key] = answer
             self.unfinished += not finished
 
@@ -163,7 +165,7 @@ def _estimate(problem: DifferenceProblem, samples: tuple[int, int], estimator: s
     """The normalised difference of one problem, and whether the solver finished."""
     solution = ESTIMATORS[estimator](problem)
     scale = _conditional_scale(problem, samples)
-    return symmetrise(solution.delta.toarray()) / np.outer(scale, scale), solution.converged
+    return symmetrise(solution.delta).toarray() / np.outer(scale, scale), solution.converged
 
 
 def _conditional_scale(problem: DifferenceProblem, samples: tuple[int, int]) -> FloatArray:

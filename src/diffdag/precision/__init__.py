@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import numpy as np
+from scipy.sparse import csr_array
 
+from diffdag.data import align_tables
 from diffdag.moments import Moments
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.kliep import solve_kliep
 from diffdag.precision.plugin import solve_plugin
 from diffdag.precision.problem import (
-    DifferenceProblem,
     FloatArray,
     Penalty,
     Solution,
-    pooled_units,
+    SparseProblem,
+    pooled_scale,
     resolve_penalty,
     standardise,
 )
+from diffdag.precision.rows import standardise_rows
 from diffdag.validation import DiffDagWarning, InputError, join_names
 
 __all__ = [
@@ -32,12 +36,13 @@ __all__ = [
     "symmetrise",
 ]
 
-ESTIMATORS: dict[str, Callable[[DifferenceProblem], Solution]] = {
+ESTIMATORS: dict[str, Callable[[Any], Solution]] = {
     "dantzig": solve_dantzig,
     "dtrace": solve_dtrace,
     "kliep": solve_kliep,
     "plugin": solve_plugin,
 }
+SPARSE = ("dantzig", "dtrace")  # those that see a problem through `SparseProblem` only
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +51,10 @@ class PrecisionDifference:
 
     Attributes
     ----------
-    matrix : ndarray, shape (p, p)
+    entries : csr_array, shape (p, p)
         The estimate in the user's units, symmetric.
+    matrix : ndarray, shape (p, p)
+        The same with its zeros.
     names : tuple of str
     method : str
     penalty : float
@@ -64,7 +71,7 @@ class PrecisionDifference:
     converged : bool
     """
 
-    matrix: FloatArray
+    entries: csr_array
     names: tuple[str, ...]
     method: str
     penalty: float
@@ -75,16 +82,27 @@ class PrecisionDifference:
     iterations: int
     converged: bool
 
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """The estimate with its zeros."""
+        matrix: FloatArray = self.entries.toarray()
+        return matrix
+
 
 def precision_difference(
-    first: Moments, second: Moments, *, method: str = "dantzig", penalty: Penalty = 0.3
+    first: Moments | FloatArray,
+    second: Moments | FloatArray,
+    *,
+    method: str = "dantzig",
+    penalty: Penalty = 0.3,
 ) -> PrecisionDifference:
-    """Estimate ``Omega1 - Omega2`` from the moments of two tables.
+    """Estimate ``Omega1 - Omega2`` from the moments of two tables, or from tables wider than long.
 
     Parameters
     ----------
-    first, second : Moments
-        Moments of the two tables, over the same variables.
+    first, second : Moments, or arrays of shape (n1, p) and (n2, p)
+        Moments of the two tables, over the same variables; or the tables. If they have fewer rows, together,
+        than variables, no p x p matrix is formed (``dantzig`` and ``dtrace``): use `entries` of the answer.
     method : {"dantzig", "dtrace", "kliep", "plugin"}
         ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``kliep`` a
         sparse ratio of the two Gaussian densities, ``plugin`` the difference of the two inverses.
@@ -109,20 +127,16 @@ def precision_difference(
     """
     if method not in ESTIMATORS:
         raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}; it is {method!r}")
-    if first.names != second.names:
-        second = second.select(first.names)
-    units = pooled_units(first, second)
-    constant = [name for name, size in zip(first.names, np.diag(units), strict=True) if not size > 0]
-    if constant:
-        raise InputError(f"constant in both tables: {join_names(constant)}; drop them or check the export")
-    problem = standardise(first, second)
+    problem, names, scale, rows = _problem(first, second, method)
     largest = problem.penalty_max
-    absolute = resolve_penalty(penalty, largest, len(units), min(first.n, second.n))
-    solution = ESTIMATORS[method](replace(problem, penalty=absolute))
+    absolute = resolve_penalty(penalty, largest, len(scale), rows)
+    solution = ESTIMATORS[method](problem.at_penalty(absolute))
     _warn_unless_converged(method, solution)
+    found = symmetrise(solution.delta).tocoo()
+    found.data /= scale[found.row] * scale[found.col]
     return PrecisionDifference(
-        matrix=symmetrise(solution.delta.toarray()) / units,
-        names=first.names,
+        entries=csr_array(found),
+        names=names,
         method=method,
         penalty=absolute / largest if largest > 0 else 0.0,
         penalty_max=largest,
@@ -132,6 +146,28 @@ def precision_difference(
         iterations=solution.iterations,
         converged=solution.converged,
     )
+
+
+def _problem(
+    first: Moments | FloatArray, second: Moments | FloatArray, method: str
+) -> tuple[SparseProblem, tuple[str, ...], FloatArray, int]:
+    """The problem, the names, their pooled scales, and the smaller number of rows."""
+    if isinstance(first, Moments) != isinstance(second, Moments):
+        raise InputError("one of the two is a table and the other moments; give two of a kind")
+    if not isinstance(first, Moments) or not isinstance(second, Moments):
+        tables = align_tables(first, second)
+        if method in SPARSE and len(tables.first) + len(tables.second) < len(tables.names):
+            rows = min(len(tables.first), len(tables.second))
+            wide, scale = standardise_rows(tables.first, tables.second)
+            return wide, tables.names, scale, rows
+        first, second = (Moments.from_array(table, tables.names) for table in (tables.first, tables.second))
+    if first.names != second.names:
+        second = second.select(first.names)
+    scale = pooled_scale(first, second)
+    constant = [name for name, size in zip(first.names, scale, strict=True) if not size > 0]
+    if constant:
+        raise InputError(f"constant in both tables: {join_names(constant)}; drop them or check the export")
+    return standardise(first, second), first.names, scale, min(first.n, second.n)
 
 
 def _warn_unless_converged(method: str, solution: Solution) -> None:
@@ -146,8 +182,11 @@ def _warn_unless_converged(method: str, solution: Solution) -> None:
         )
 
 
-def symmetrise(delta: FloatArray) -> FloatArray:
+def symmetrise(delta: csr_array) -> csr_array:
     """Of each pair of mirrored entries keep the smaller one, as Cai, Liu and Luo (2011) do for CLIME."""
-    size = np.abs(delta)
-    smaller: FloatArray = np.where(size < size.T, delta, delta.T)
-    return np.where(size == size.T, (delta + delta.T) / 2, smaller)
+    mirrored = csr_array(delta.T)
+    less, more = abs(delta) < abs(mirrored), abs(delta) > abs(mirrored)
+    mean = (delta + mirrored) / 2
+    result = csr_array(delta.multiply(less) + mirrored.multiply(more) + mean - mean.multiply(less + more))
+    result.eliminate_zeros()
+    return result

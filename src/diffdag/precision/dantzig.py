@@ -16,18 +16,15 @@ value of ``Y`` scaled until it is feasible for (D).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag.precision.dtrace import solve_dtrace
-from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution, sandwich
+from diffdag.precision.problem import Entries, FloatArray, IntArray, Solution, SparseProblem
+from diffdag.precision.scan import Peaks, peaks
 
-IntArray = NDArray[np.intp]
-Entries = tuple[IntArray, IntArray]
 MAX_ROUNDS = 1_000
 SMALL = 16  # up to so many variables a problem starts with all its entries
 # The D-trace start need only be rough, and is better too large than too small.
@@ -48,9 +45,9 @@ HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
 }
 
 
-def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Solution:
+def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
     """Solve (P) and (D) to a relative gap and a violation of at most `tolerance`."""
-    p = len(problem.sigma1)
+    p = problem.p
     if problem.penalty_max <= problem.penalty:
         return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
     master = _Master(problem)
@@ -59,8 +56,8 @@ def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Soluti
         delta, dual = master.solve()
         if rounds == 1:
             master.tighten_bounds()
-        residual = problem.residual(delta)
-        price = sandwich(problem.sigma1, dual, problem.sigma2)
+        residual = peaks(problem.residual_blocks(delta), p)
+        price = peaks(problem.price_blocks(dual), p)
         solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
         if solution.converged or (rounds > PATIENCE and master.hopeless()):
             break
@@ -70,19 +67,21 @@ def solve_dantzig(problem: DifferenceProblem, tolerance: float = 1e-7) -> Soluti
 
 
 def _certify(
-    problem: DifferenceProblem,
+    problem: SparseProblem,
     delta: csr_array,
     dual: csr_array,
-    residual: FloatArray,
-    price: FloatArray,
+    residual: Peaks,
+    price: Peaks,
     rounds: int,
     tolerance: float,
 ) -> Solution:
     """Violation of (P) and relative gap to (D), both over all entries."""
     primal = float(np.abs(delta.data).sum())
-    value = float(dual.multiply(problem.target).sum()) - problem.penalty * float(np.abs(dual.data).sum())
-    value /= max(1.0, float(np.abs(price).max()))
-    violation = problem.violation(residual)
+    entries = dual.tocoo()
+    target = problem.target_at((entries.row.astype(np.intp), entries.col.astype(np.intp)))
+    value = float(entries.data @ target) - problem.penalty * float(np.abs(entries.data).sum())
+    value /= max(1.0, price.largest)
+    violation = max(0.0, residual.largest - problem.penalty)
     gap = abs(primal - value) / max(1e-9, primal)
     done = violation <= tolerance and gap <= tolerance
     return Solution(delta, primal, violation, gap, rounds, done)
@@ -91,7 +90,7 @@ def _certify(
 class _Master:
     """The restricted dual problem, kept alive in HiGHS: a column for each signed entry of ``Y``."""
 
-    def __init__(self, problem: DifferenceProblem) -> None:
+    def __init__(self, problem: SparseProblem) -> None:
         self.problem = problem
         empty = np.zeros(0, np.intp)
         self.variables: Entries = (empty, empty)
@@ -107,14 +106,14 @@ class _Master:
 
         A few variables need no such care: there it is quicker to begin with all entries.
         """
-        p = len(self.problem.sigma1)
+        p = self.problem.p
         if p <= SMALL:
             rows, columns = np.divmod(np.arange(p * p), p)
             self._add_constraints((rows, columns))
             self._add_variables((np.tile(rows, 2), np.tile(columns, 2)), np.repeat([1.0, -1.0], p * p))
             return
         penalty = self.problem.penalty
-        easier = replace(self.problem, penalty=START_FRACTION * penalty)
+        easier = self.problem.at_penalty(START_FRACTION * penalty)
         rough = solve_dtrace(
             easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS, START_ROUNDS
         ).delta.tocoo()
@@ -122,11 +121,11 @@ class _Master:
         self._add_constraints(entries)
         self._add_variables(entries, signs)
 
-    def grow(self, residual: FloatArray, price: FloatArray) -> bool:
+    def grow(self, residual: Peaks, price: Peaks) -> bool:
         """Add the worst violators of (P) as variables, of (D) as constraints; false if nothing is left."""
         most = max(20, len(self.constraints[0]) // 4)
         rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
-        signs = -np.sign(residual[rows])
+        signs = -np.sign(residual.values[rows[0]])
         columns = worst_entries(price, 1 + max(1e-8, 1e-11 * self.bound), most)
         fresh = ~np.isin(self._code(rows, signs), self._code(self.variables, self.signs))
         rows, signs = (rows[0][fresh], rows[1][fresh]), signs[fresh]
@@ -138,14 +137,12 @@ class _Master:
 
     def _code(self, entries: Entries, signs: FloatArray) -> IntArray:
         """One number for each signed entry."""
-        code: IntArray = 2 * (entries[0] * len(self.problem.sigma1) + entries[1]) + (signs > 0)
+        code: IntArray = 2 * (entries[0] * self.problem.p + entries[1]) + (signs > 0)
         return code
 
     def _coefficients(self, constraints: Entries, variables: Entries, signs: FloatArray) -> FloatArray:
         """``Sigma1[k, i] Sigma2[j, l]`` for constraints ``(k, l)`` and signed variables ``(i, j)``."""
-        first = self.problem.sigma1[np.ix_(constraints[0], variables[0])]
-        block: FloatArray = first * self.problem.sigma2[np.ix_(constraints[1], variables[1])] * signs
-        return block
+        return self.problem.products(constraints, variables) * signs
 
     def _add_constraints(self, new: Entries) -> None:
         """Rows ``-1 <= (Sigma1 Y Sigma2)[k, l] <= 1``."""
@@ -158,7 +155,7 @@ class _Master:
         """Columns ``0 <= |Y[i, j]|`` of one sign, with value ``sign b - lambda``."""
         m = len(signs)
         block = self._coefficients(self.constraints, new, signs).T
-        cost = self.problem.penalty - signs * self.problem.target[new]
+        cost = self.problem.penalty - signs * self.problem.target_at(new)
         upper = np.full(m, self.bound)
         self.highs.addCols(m, cost, np.zeros(m), upper, block.size, *_dense(block))
         self.variables, self.signs = _append(self.variables, new), np.concatenate([self.signs, signs])
@@ -170,7 +167,7 @@ class _Master:
             self._solve_afresh()
         solution = self.highs.getSolution()
         self.sizes: FloatArray = np.asarray(solution.col_value)
-        shape = self.problem.target.shape
+        shape = (self.problem.p, self.problem.p)
         # HiGHS minimises lambda |Y|_1 - <b, Y>, so its row duals are -Delta.
         delta = csr_array((-np.asarray(solution.row_dual), self.constraints), shape=shape)
         dual = csr_array((self.signs * self.sizes, self.variables), shape=shape)
@@ -187,7 +184,7 @@ class _Master:
         That happens only with a singular covariance matrix (fewer rows than variables) and a small penalty.
         """
         wide = self.bound >= FIRST_BOUND and self._at_bound()
-        return wide and any(_singular(s) for s in (self.problem.sigma1, self.problem.sigma2))
+        return wide and self.problem.singular()
 
     def _solve_afresh(self) -> None:
         """Dual simplex from scratch: now and then the primal simplex gives up without an answer."""
@@ -205,7 +202,7 @@ class _Master:
 
     def tighten_bounds(self) -> None:
         """Little more than the first ``Y`` needs: rows without their columns would drive it far out."""
-        if len(self.problem.sigma1) > SMALL:
+        if self.problem.p > SMALL:
             self._set_bounds(BOUND_ROOM * float(self.sizes.max()))
 
     def _set_bounds(self, bound: float) -> None:
@@ -214,22 +211,13 @@ class _Master:
         self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, bound))
 
 
-def worst_entries(matrix: FloatArray, bound: float, most: int) -> Entries:
+def worst_entries(found: Peaks, bound: float, most: int) -> Entries:
     """The largest absolute entries above `bound`: one for each row, as neighbours are alike, at most `most`."""
-    size = np.abs(matrix)
-    columns = size.argmax(axis=1)
-    rows = np.arange(len(size))
-    largest = size[rows, columns]
-    chosen = np.flatnonzero(largest > bound + CUT * max(0.0, largest.max() - bound))
+    size = np.abs(found.values)
+    chosen = np.flatnonzero(size > bound + CUT * max(0.0, size.max() - bound))
     if chosen.size > most:
-        chosen = chosen[np.argpartition(largest[chosen], -most)[-most:]]
-    return rows[chosen], columns[chosen]
-
-
-def _singular(sigma: FloatArray) -> bool:
-    """Whether a covariance matrix has no inverse, up to rounding."""
-    values = np.linalg.eigvalsh(sigma)
-    return bool(values[0] <= len(sigma) * np.finfo(float).eps * values[-1])
+        chosen = chosen[np.argpartition(size[chosen], -most)[-most:]]
+    return chosen, found.columns[chosen]
 
 
 def _dense(block: FloatArray) -> tuple[NDArray[np.int32], NDArray[np.int32], FloatArray]:

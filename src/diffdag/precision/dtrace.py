@@ -4,27 +4,40 @@
 
 (Yuan, Xi, Chen and Deng 2017, before symmetrising.) The gradient of the smooth part is the residual of the
 identity, so at the optimum ``|residual| <= lambda`` everywhere, with equality and opposite sign on the
-support. Only a working set of entries is optimised at a time; its Gram matrix holds products of two
-covariances, and the full gradient is two thin products.
+support. All entries are looked at only to see whether that holds. A look also keeps a pool of entries that
+come near ``lambda`` (the strong rule of Tibshirani et al. 2012), and until the next look only the pool is
+worked on: its violators join a working set, whose Gram matrix holds products of two covariances.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution
+from diffdag.precision.descent import minimise
+from diffdag.precision.problem import Entries, FloatArray, Solution, SparseProblem
+from diffdag.precision.scan import Scan, above
 
-IntArray = NDArray[np.intp]
 MAX_ROUNDS = 200
 MAX_SWEEPS = 2_000
 GAP = 1e-6
+NEAR, POOL = 0.8, 20_000  # the pool: entries above this share of the penalty, at most so many
+MOST = 8_000  # entries of a working set: its Gram matrix takes half a gibibyte
+LOOSE = 0.05  # a working set that is about to grow is solved to this share of what it leaves out
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where to begin: an estimate, and what a look at all entries of its residual showed."""
+
+    delta: csr_array
+    seen: Scan
 
 
 def solve_dtrace(
-    problem: DifferenceProblem,
+    problem: SparseProblem,
     tolerance: float = 1e-8,
     max_rounds: int = MAX_ROUNDS,
     max_sweeps: int = MAX_SWEEPS,
@@ -32,124 +45,98 @@ def solve_dtrace(
 ) -> Solution:
     """Solve by working sets; the KKT residual is the certificate.
 
-    With singular matrices and a small penalty the objective has no minimum. So the search ends when `patience`
-    working sets one after another could not be solved.
+    With singular matrices and a small penalty the objective has no minimum, or one with more entries than are
+    of use. So the search ends when `patience` working sets one after another could not be solved.
     """
-    p = len(problem.sigma1)
-    rows: IntArray = np.zeros(0, np.intp)
-    columns: IntArray = np.zeros(0, np.intp)
-    values: FloatArray = np.zeros(0)
-    delta = csr_array((p, p))
-    residual: FloatArray = -problem.target
-    rounds = 0
-    stalled = 0
-    while problem.violation(residual) > tolerance and rounds < max_rounds and stalled < patience:
+    return descend(problem, None, tolerance, max_rounds, max_sweeps, patience)[0]
+
+
+def descend(
+    problem: SparseProblem,
+    start: Start | None,
+    tolerance: float = 1e-8,
+    max_rounds: int = MAX_ROUNDS,
+    max_sweeps: int = MAX_SWEEPS,
+    patience: int = 2,
+) -> tuple[Solution, Start]:
+    """The same from the end of a descent for another penalty on; also where this one ended."""
+    error = problem.rough_error
+    delta = csr_array((problem.p, problem.p)) if start is None else start.delta
+    seen = _look(problem, delta, rough=True) if start is None else start.seen
+    rounds, stalled = 0, 0
+    while rounds < max_rounds and stalled < patience:
+        if seen.largest <= problem.penalty + max(tolerance, error):
+            if error <= tolerance:
+                break
+            error = 0.0  # from here on looks have to be exact
+            seen = _look(problem, delta, rough=False)
+            continue
         rounds += 1
-        rows, columns, values = _grow(problem, residual, rows, columns, values)
-        values, solved = _solve_on(problem, rows, columns, values, tolerance / 10, max_sweeps)
+        delta, solved = _solve_on_pool(problem, delta, seen.entries, tolerance / 10, max_sweeps)
         stalled = 0 if solved else stalled + 1
-        delta = csr_array((values, (rows, columns)), shape=(p, p))
-        delta.eliminate_zeros()
-        residual = problem.residual(delta)
-    violation = problem.violation(residual)
-    objective = _objective(problem, delta, residual)
-    gap = _gap(problem, delta, residual) / max(1e-9, abs(objective))
+        seen = _look(problem, delta, rough=error > 0)
+    return _certified(problem, delta, seen, rounds, tolerance), Start(delta, seen)
+
+
+def _look(problem: SparseProblem, delta: csr_array, *, rough: bool) -> Scan:
+    return above(problem.residual_blocks(delta, rough=rough), NEAR * problem.penalty, POOL)
+
+
+def _certified(problem: SparseProblem, delta: csr_array, seen: Scan, rounds: int, tolerance: float) -> Solution:
+    """Add the objective, in which ``H Delta`` is the residual plus ``b``, the violation and the gap.
+
+    The gap ``<Delta, residual> + lambda |Delta|_1`` is the duality gap where no constraint is broken.
+    """
+    support, values = _entries(delta)
+    residual = problem.residual_at(delta, support)
+    size = problem.penalty * float(np.abs(values).sum())
+    objective = 0.5 * float(values @ (residual - problem.target_at(support))) + size
+    gap = abs(float(values @ residual) + size) / max(1e-9, abs(objective))
+    violation = max(0.0, seen.largest - problem.penalty)
     return Solution(delta, objective, violation, gap, rounds, violation <= tolerance and gap <= GAP)
 
 
-def _objective(problem: DifferenceProblem, delta: csr_array, residual: FloatArray) -> float:
-    """``1/2 <Delta, H Delta> - <Delta, b> + lambda |Delta|_1`` with ``H Delta = residual + b``."""
-    smooth = 0.5 * float(delta.multiply(residual - problem.target).sum())
-    return smooth + problem.penalty * float(np.abs(delta.data).sum())
+def _entries(delta: csr_array) -> tuple[Entries, FloatArray]:
+    found = delta.tocoo()
+    return (found.row.astype(np.intp), found.col.astype(np.intp)), found.data
 
 
-def _gap(problem: DifferenceProblem, delta: csr_array, residual: FloatArray) -> float:
-    """``<Delta, residual> + lambda |Delta|_1``: the duality gap where no constraint is broken."""
-    return abs(float(delta.multiply(residual).sum()) + problem.penalty * float(np.abs(delta.data).sum()))
+def _solve_on_pool(
+    problem: SparseProblem, delta: csr_array, pool: Entries, tolerance: float, max_sweeps: int
+) -> tuple[csr_array, bool]:
+    """Optimise over the support and the pool; also, whether the last working set could be solved."""
+    solved, reached = True, np.inf
+    while solved:
+        support, values = _entries(delta)
+        new, excess = _violators(problem, delta, pool, max(20, len(values)))
+        if len(new[0]) == 0 and reached <= tolerance:
+            return delta, True
+        if len(values) + len(new[0]) > MOST:
+            return delta, False
+        reached = max(tolerance, LOOSE * excess)
+        chosen = np.concatenate([support[0], new[0]]), np.concatenate([support[1], new[1]])
+        values, solved = minimise(
+            problem.products(chosen, chosen),
+            problem.target_at(chosen),
+            np.concatenate([values, np.zeros(len(new[0]))]),
+            problem.penalty,
+            reached,
+            max_sweeps,
+        )
+        delta = csr_array((values, chosen), shape=delta.shape)
+        delta.eliminate_zeros()
+    return delta, False
 
 
-def _grow(
-    problem: DifferenceProblem, residual: FloatArray, rows: IntArray, columns: IntArray, values: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Keep the support and add the worst violators, at most as many as doubles the set."""
-    keep = values != 0
-    rows, columns, values = rows[keep], columns[keep], values[keep]
-    new = _violators(residual, problem.penalty, max(20, len(values)), exclude=(rows, columns))
-    rows, columns = np.concatenate([rows, new[0]]), np.concatenate([columns, new[1]])
-    return rows, columns, np.concatenate([values, np.zeros(len(new[0]))])
+def _violators(problem: SparseProblem, delta: csr_array, pool: Entries, most: int) -> tuple[Entries, float]:
+    """Entries of the pool, outside the support, whose residual exceeds the penalty: the `most` largest.
 
-
-def _violators(
-    matrix: FloatArray, bound: float, most: int, exclude: tuple[IntArray, IntArray]
-) -> tuple[IntArray, IntArray]:
-    """Positions of the largest absolute entries above `bound`, at most `most`, leaving out `exclude`."""
-    size = np.abs(matrix)
-    size[exclude] = 0.0
-    candidates = np.flatnonzero(size > bound)
-    if candidates.size > most:
-        order = np.argpartition(size.ravel()[candidates], -most)[-most:]
-        candidates = candidates[order]
-    rows, columns = np.divmod(candidates, matrix.shape[1])
-    return rows, columns
-
-
-def _solve_on(
-    problem: DifferenceProblem,
-    rows: IntArray,
-    columns: IntArray,
-    values: FloatArray,
-    tolerance: float,
-    max_sweeps: int,
-) -> tuple[FloatArray, bool]:
-    """Optimise a working set by coordinate descent and Newton steps on the support; also, whether it ended."""
-    gram = problem.sigma1[np.ix_(rows, rows)] * problem.sigma2[np.ix_(columns, columns)]
-    target = problem.target[rows, columns]
-    gradient = gram @ values - target
-    for sweep in range(max_sweeps):
-        _sweep(gram, gradient, values, problem.penalty)
-        if sweep % 5 == 4:
-            values = _newton(gram, target, values, problem.penalty)
-            gradient = gram @ values - target
-            if _kkt(gradient, values, problem.penalty) <= tolerance:
-                return values, True
-    return values, False
-
-
-def _sweep(gram: FloatArray, gradient: FloatArray, values: FloatArray, penalty: float) -> None:
-    """One pass of coordinate descent, in place."""
-    curvature = np.diag(gram)
-    for k in range(len(values)):
-        move = curvature[k] * values[k] - gradient[k]
-        new = np.sign(move) * max(abs(move) - penalty, 0.0) / curvature[k]
-        step = new - values[k]
-        if step != 0.0:
-            gradient += step * gram[k]
-            values[k] = new
-
-
-def _newton(gram: FloatArray, target: FloatArray, values: FloatArray, penalty: float) -> FloatArray:
-    """The exact optimum for the present support and signs, as far as no sign changes on the way."""
-    active = np.flatnonzero(values)
-    if active.size == 0:
-        return values
-    signs = np.sign(values[active])
-    try:
-        factor = cho_factor(gram[np.ix_(active, active)])
-    except LinAlgError:
-        return values
-    step = cho_solve(factor, target[active] - penalty * signs) - values[active]
-    crossing = signs * step < 0
-    room = np.min(-values[active][crossing] / step[crossing], initial=1.0)
-    result = values.copy()
-    result[active] += room * step
-    if room < 1.0:
-        result[active[np.argmin(np.abs(result[active]))]] = 0.0
-    return result
-
-
-def _kkt(gradient: FloatArray, values: FloatArray, penalty: float) -> float:
-    """Largest violation of the optimality conditions inside the working set."""
-    on, off = values != 0, values == 0
-    inside = np.abs(gradient[on] + penalty * np.sign(values[on])).max(initial=0.0)
-    outside = (np.abs(gradient[off]) - penalty).max(initial=0.0)
-    return float(max(inside, outside))
+    Also, by how much the largest does.
+    """
+    size = np.abs(problem.residual_at(delta, pool))
+    support = _entries(delta)[0]
+    size[np.isin(pool[0] * problem.p + pool[1], support[0] * problem.p + support[1])] = 0.0
+    found = np.flatnonzero(size > problem.penalty)
+    if len(found) > most:
+        found = found[np.argpartition(size[found], -most)[-most:]]
+    return (pool[0][found], pool[1][found]), float(size.max(initial=0.0)) - problem.penalty

@@ -5,13 +5,20 @@ Cai and Li 2014; the display in section 3.1 of the paper has a slip here). The s
 residual of this identity by a penalty ``lambda``. Everything is solved on the standardised scale: each
 variable is divided by its pooled scale, the square root of the mean of its two variances, so that units do
 not matter.
+
+The sparse solvers see a problem through the few methods of `SparseProblem`: products of covariances at some
+entries, and the residual of all entries, block by block. `DifferenceProblem` holds two covariance matrices;
+`rows.RowsProblem` holds two tables, and forms no p x p matrix.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +28,102 @@ from diffdag.moments import Moments
 from diffdag.validation import InputError
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+Entries = tuple[IntArray, IntArray]
+# A row to begin with, and so many rows of a p x p matrix as go into a block.
+Blocks = Iterator[tuple[int, FloatArray]]
 Penalty = float | str
+BLOCK = 1 << 21  # numbers in a block
+PART = 1 << 11  # entries looked at together
+
+
+class SparseProblem(ABC):
+    """What the sparse solvers ask of a problem."""
+
+    penalty: float
+    rough_error: float = 0.0  # how far rough residuals may be off; 0 if there are none
+
+    @property
+    @abstractmethod
+    def p(self) -> int:
+        """Number of variables."""
+
+    @property
+    @abstractmethod
+    def penalty_max(self) -> float:
+        """The smallest penalty at which the answer is zero: the largest entry of the target."""
+
+    @abstractmethod
+    def at_penalty(self, penalty: float) -> Self:
+        """The same problem with another penalty."""
+
+    @abstractmethod
+    def first(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``Sigma1[k, i]`` for each of the rows k and columns i."""
+
+    @abstractmethod
+    def second(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``Sigma2[k, i]``."""
+
+    @abstractmethod
+    def at(self, entries: Entries) -> tuple[FloatArray, FloatArray]:
+        """Some entries of ``Sigma1`` and of ``Sigma2``."""
+
+    def target_at(self, entries: Entries) -> FloatArray:
+        """Some entries of ``Sigma2 - Sigma1``, the right-hand side of the identity."""
+        one, two = self.at(entries)
+        return two - one
+
+    @abstractmethod
+    def residual_blocks(self, delta: csr_array, *, rough: bool = False) -> Blocks:
+        """``Sigma1 Delta Sigma2 - (Sigma2 - Sigma1)``, block by block; who receives a block may change it.
+
+        Rough ones may have errors of `rough_error`.
+        """
+
+    @abstractmethod
+    def price_blocks(self, dual: csr_array) -> Blocks:
+        """``Sigma1 Y Sigma2``, block by block."""
+
+    @abstractmethod
+    def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
+        """``C (w1 Sigma1 + w2 Sigma2)`` for a sparse ``C`` of any number of rows; may be rough."""
+
+    @abstractmethod
+    def singular(self) -> bool:
+        """Whether one of the covariance matrices has no inverse, up to rounding."""
+
+    def products(self, left: Entries, right: Entries) -> FloatArray:
+        """``Sigma1[k, i] Sigma2[j, l]`` for entries ``(k, l)`` and ``(i, j)``: of the Kronecker product."""
+        product: FloatArray = self.first(left[0], right[0])
+        product *= self.second(left[1], right[1])
+        return product
+
+    def residual_at(self, delta: csr_array, entries: Entries) -> FloatArray:
+        """Some entries of the residual."""
+        rows, columns, core = compressed(delta)
+        row, at_row = np.unique(entries[0], return_inverse=True)
+        column, at_column = np.unique(entries[1], return_inverse=True)
+        left, right = self.first(row, rows) @ core, self.second(column, columns)
+        values = -self.target_at(entries)
+        for part in range(0, len(values), PART):
+            some = slice(part, part + PART)
+            values[some] += np.einsum("ek,ek->e", left[at_row[some]], right[at_column[some]])
+        return values
 
 
 @dataclass(frozen=True, eq=False)
-class DifferenceProblem:
+class DifferenceProblem(SparseProblem):
     """Two standardised covariance matrices and the absolute penalty."""
 
     sigma1: FloatArray
     sigma2: FloatArray
     penalty: float
+
+    @property
+    def p(self) -> int:
+        """Number of variables."""
+        return len(self.sigma1)
 
     @cached_property
     def target(self) -> FloatArray:
@@ -38,15 +131,55 @@ class DifferenceProblem:
         target: FloatArray = self.sigma2 - self.sigma1
         return target
 
-    @property
+    @cached_property
     def penalty_max(self) -> float:
         """The smallest penalty at which the answer is zero: the largest entry of the target."""
-        return float(np.abs(self.target).max())
+        return float(max(self.target.max(), -self.target.min()))
 
-    def residual(self, delta: csr_array) -> FloatArray:
+    def at_penalty(self, penalty: float) -> Self:
+        """The same problem with another penalty."""
+        other = replace(self, penalty=penalty)
+        known = {name: value for name, value in vars(self).items() if name in ("target", "penalty_max")}
+        vars(other).update(known)  # what was worked out already
+        return other
+
+    def first(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``Sigma1[k, i]`` for each of the rows k and columns i."""
+        return self.sigma1[rows[:, None], columns]
+
+    def second(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``Sigma2[k, i]``."""
+        return self.sigma2[rows[:, None], columns]
+
+    def at(self, entries: Entries) -> tuple[FloatArray, FloatArray]:
+        """Some entries of ``Sigma1`` and of ``Sigma2``."""
+        return self.sigma1[entries], self.sigma2[entries]
+
+    def residual_blocks(self, delta: csr_array, *, rough: bool = False) -> Blocks:
         """``Sigma1 Delta Sigma2 - (Sigma2 - Sigma1)`` by two thin products."""
-        residual: FloatArray = sandwich(self.sigma1, delta, self.sigma2) - self.target
-        return residual
+        for start, block in self.price_blocks(delta):
+            yield start, np.subtract(block, self.target[start : start + len(block)], out=block)
+
+    def price_blocks(self, dual: csr_array) -> Blocks:
+        """``Sigma1 Y Sigma2``, touching only the non-empty rows and columns of ``Y``."""
+        rows, columns, core = compressed(dual)
+        left, right = self.sigma1[:, rows] @ core, self.sigma2[columns]
+        for part in row_blocks(self.p, self.p):
+            yield part.start, left[part] @ right
+
+    def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
+        """``C (w1 Sigma1 + w2 Sigma2)`` by products of a sparse matrix."""
+        for part in row_blocks(left.shape[0], self.p):
+            some = left[part]
+            block = some @ self.sigma1
+            block *= first_weight
+            block += second_weight * (some @ self.sigma2)
+            yield part.start, block
+
+    def singular(self) -> bool:
+        """Whether one of the covariance matrices has no inverse, up to rounding."""
+        spectra = [np.linalg.eigvalsh(sigma) for sigma in (self.sigma1, self.sigma2)]
+        return any(values[0] <= self.p * np.finfo(float).eps * values[-1] for values in spectra)
 
     def violation(self, residual: FloatArray) -> float:
         """How far the worst constraint ``|residual| <= penalty`` is broken."""
@@ -65,28 +198,37 @@ class Solution:
     converged: bool
 
 
-def sandwich(left: FloatArray, middle: csr_array, right: FloatArray) -> FloatArray:
-    """``left @ middle @ right`` for a sparse middle, touching only its non-empty rows and columns."""
-    entries = middle.tocoo()
-    rows, columns = np.unique(entries.row), np.unique(entries.col)
-    core = middle[rows][:, columns].toarray()
-    product: FloatArray = left[:, rows] @ (core @ right[columns])
-    return product
+def compressed(matrix: csr_array) -> tuple[IntArray, IntArray, FloatArray]:
+    """The rows and columns of a sparse matrix that are not empty, and what is in them."""
+    entries = matrix.tocoo()
+    rows, row = np.unique(entries.row, return_inverse=True)
+    columns, column = np.unique(entries.col, return_inverse=True)
+    core = np.zeros((len(rows), len(columns)))
+    core[row, column] = entries.data
+    return rows.astype(np.intp), columns.astype(np.intp), core
 
 
-def pooled_units(first: Moments, second: Moments) -> FloatArray:
-    """Products of the pooled scales of each pair of variables.
+def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """The rows of a matrix in parts that fit the processor's cache."""
+    height = max(1, BLOCK // columns)
+    for start in range(0, rows, height):
+        yield slice(start, min(rows, start + height))
 
-    The pooled scale of a variable is the square root of the mean of its two variances.
-    """
-    scale = np.sqrt((np.diag(first.scatter) / first.n + np.diag(second.scatter) / second.n) / 2)
-    return np.outer(scale, scale)
+
+def pooled_scale(first: Moments, second: Moments) -> FloatArray:
+    """The square root of the mean of each variable's two variances."""
+    variances = (np.diag(moments.scatter) / moments.n for moments in (first, second))
+    return np.sqrt(sum(variances) / 2)
 
 
 def standardise(first: Moments, second: Moments, penalty: float = 0.0) -> DifferenceProblem:
     """The problem for the moments of two tables, each variable divided by its pooled scale."""
-    units = pooled_units(first, second)
-    return DifferenceProblem(first.covariance() / units, second.covariance() / units, penalty)
+    scale = pooled_scale(first, second)
+    units = np.outer(scale, scale)
+    one, two = first.scatter / units, second.scatter / units
+    one /= first.n
+    two /= second.n
+    return DifferenceProblem(one, two, penalty)
 
 
 def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> float:

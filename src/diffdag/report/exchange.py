@@ -14,15 +14,14 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-import numpy as np
+from scipy.sparse import csr_array, diags_array, triu
 
 from diffdag.report.text import printable
-from diffdag.result import NUMBERS, DifferenceResult, Edge
+from diffdag.result import NUMBERS, DifferenceResult, Edge, same_entries
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
     import networkx as nx
-    import pandas as pd
 
 SCHEMA = 1
 
@@ -53,7 +52,7 @@ def to_json(result: DifferenceResult) -> str:
         "settings": result.settings,
         "notes": result.notes,
         "edges": [asdict(edge) for edge in result.edge_list],
-        "delta_precision": _sparse(result.delta_precision.to_numpy()),
+        "delta_precision": _sparse(result.delta_entries),
     }
     lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
     return "{" + ",\n ".join(lines) + "}\n"
@@ -63,14 +62,14 @@ def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _sparse(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> Json:
-    symmetric = bool(np.array_equal(matrix, matrix.T))
-    row, column = np.nonzero(np.triu(matrix) if symmetric else matrix)
+def _sparse(matrix: csr_array) -> Json:
+    symmetric = same_entries(matrix, csr_array(matrix.T))
+    entries = (triu(matrix) if symmetric else matrix).tocsr().tocoo()
     return {
         "symmetric": symmetric,
-        "row": row.tolist(),
-        "column": column.tolist(),
-        "value": matrix[row, column].tolist(),
+        "row": entries.row.tolist(),
+        "column": entries.col.tolist(),
+        "value": entries.data.tolist(),
     }
 
 
@@ -162,7 +161,7 @@ class _Reader:
             unresolved=self.names(content, "unresolved"),
             order=tuple(self.texts(layer, "order") for layer in self.get(content, "order", list)),
             edge_list=tuple(self.edge(item) for item in self.get(content, "edges", list)),
-            delta_precision=self.matrix(self.get(content, "delta_precision", dict), variables),
+            delta_entries=self.matrix(self.get(content, "delta_precision", dict), variables),
             samples=self.samples(content),
             settings=self.get(content, "settings", dict),
             notes=self.names(content, "notes"),
@@ -228,19 +227,16 @@ class _Reader:
             self.fail(f"{key!r} is {_short(value)}, expected a finite number")
         return float(value)
 
-    def matrix(self, content: Json, variables: tuple[str, ...]) -> pd.DataFrame:
-        import pandas as pd  # noqa: PLC0415
-
+    def matrix(self, content: Json, variables: tuple[str, ...]) -> csr_array:
         row, column = (self.places(content, key, len(variables)) for key in ("row", "column"))
         value = [self.number(item, "value") for item in self.get(content, "value", list)]
         if not len(row) == len(column) == len(value):
             self.fail("'delta_precision' has lists of different lengths")
-        full = np.zeros((len(variables), len(variables)))
-        full[row, column] = value
+        p = len(variables)
+        entries = csr_array((value, (row, column)), shape=(p, p))
         if self.get(content, "symmetric", bool):
-            full[column, row] = value
-        axis = pd.Index(list(variables), dtype=object)
-        return pd.DataFrame(full, index=axis, columns=axis)
+            entries = csr_array(entries + entries.T - diags_array(entries.diagonal()))
+        return entries
 
     def places(self, content: Json, key: str, count: int) -> list[int]:
         places: list[int] = self.get(content, key, list)

@@ -66,11 +66,11 @@ def plot_difference(result: DifferenceResult, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import pandas as pd
+    >>> from scipy.sparse import csr_array
     >>> from diffdag.result import DifferenceResult
     >>> empty = DifferenceResult(
     ...     method="paper", variables=("a", "b"), invariant=("a", "b"), unresolved=(), order=(),
-    ...     edge_list=(), delta_precision=pd.DataFrame(0.0, index=list("ab"), columns=list("ab")),
+    ...     edge_list=(), delta_entries=csr_array((2, 2)),
     ...     samples=None, settings={})
     >>> [text.get_text() for text in plot_difference(empty).texts]
     ['no change found']

@@ -1,6 +1,6 @@
-"""The rows of an experiment, kept as they come: an interrupted run loses at most the row in flight.
+"""The rows of a long run, kept as they come: an interrupted run loses at most the row in flight.
 
-One JSON object a line. The first line says what the experiment is; a run with other settings is refused. Every
+One JSON object a line. The first line says what the run is; another with other settings is refused. Every
 row is on the disk before the next one is asked for. What a killed run left of its last line is cut off.
 """
 
@@ -77,8 +77,8 @@ class Journal:
             ) from None
         if about != self._about:
             raise InputError(
-                f"{self.path}: an experiment with other settings was begun here; give another --out, "
-                "or remove the file to begin anew"
+                f"{self.path}: a run with other settings, or on other data, was begun here; "
+                "give another --out, or remove the file to begin anew"
             )
         file.truncate(whole)
 

@@ -1,0 +1,120 @@
+"""The command that fits resamples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diffdag.cli.app import app, check_folder, print_files, read_pair, say, split_names
+from diffdag.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
+from diffdag.cli.fit import Method
+
+if TYPE_CHECKING:
+    from diffdag.resampling import Resamples
+
+
+@app.command()
+def resample(
+    first: Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")],
+    second: Annotated[
+        Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
+    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
+    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    fits: Annotated[int, typer.Option(min=1, help="Number of resamples.")] = 200,
+    kind: Annotated[
+        str, typer.Option(help="bootstrap (with replacement), or half of the rows (in complementary pairs).")
+    ] = "bootstrap",
+    method: Method = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
+    ] = None,
+    order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
+    covariance: Annotated[
+        str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same resamples.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
+    dask: Dask = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
+    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for resamples.csv and resamples.json; an interrupted run continues there."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fit many resamples of both tables: how often is each change found, and in which direction?"""
+    check_folder(out)
+    check_workers(jobs, dask)
+    one, two, _ = read_pair(first, second, group, first_group, second_group)
+    from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
+    from diffdag.parallel import find_client  # noqa: PLC0415
+    from diffdag.resampling import resample_fits  # noqa: PLC0415
+
+    options = {"method": method, "noise": noise, "order": split_names(order), "covariance": covariance}
+    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    try:
+        with find_client(dask) as client:
+            answer = resample_fits(
+                one,
+                two,
+                model=DifferenceDAG(**settings),
+                fits=fits,
+                kind=kind,  # type: ignore[arg-type]  # checked there
+                rng=seed,
+                n_jobs=jobs,
+                client=client,
+                journal=None if out is None else out / "resamples.journal",
+                progress=True,
+                columns=split_names(columns),
+                drop=split_names(drop),
+                missing=missing,  # type: ignore[arg-type]
+            )
+    except KeyboardInterrupt:
+        if out is not None:
+            say("what is finished is kept; the same command continues")
+        raise
+    files = [] if out is None else _write(answer, out)
+    print(answer.to_json() if json else resamples_text(answer), end="")
+    if files and not json:
+        print()
+        print_files(files)
+
+
+def _write(answer: Resamples, out: Path) -> list[Path]:
+    from diffdag.atomic import write_atomic  # noqa: PLC0415
+
+    texts = {
+        "resamples.csv": answer.edges.to_csv(index=False, lineterminator="\n"),
+        "resamples.json": answer.to_json(),
+    }
+    return [write_atomic(out / name, text) for name, text in texts.items()]
+
+
+def resamples_text(answer: Resamples) -> str:
+    """The shares for the terminal."""
+    from diffdag.report.text import printable  # noqa: PLC0415
+
+    edges = answer.edges
+    for end in ("source", "target"):
+        edges[end] = edges[end].map(printable)
+    shown = edges.head(EDGES_SHOWN).to_string(index=False, float_format="{:.2f}".format)
+    how = "drawn with replacement" if answer.kind == "bootstrap" else "halves in complementary pairs"
+    parts = [
+        f"{len(answer.names)} variables, {len(answer.found)} fits to {answer.rows[0]:,} and "
+        f"{answer.rows[1]:,} rows, {how}",
+        "Share of fits that found a change: in all, from source to target, reversed, undirected\n"
+        + (shown if len(edges) else "none"),
+    ]
+    if len(edges) > EDGES_SHOWN:
+        parts[-1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"
+    if answer.failed:
+        why = printable(next(iter(answer.failed.values())))
+        parts.append(f"{len(answer.failed)} fits gave no answer and do not count; the first: {why}")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,114 @@
+"""The shared neighbourhood of each variable: a few others that explain most of it in both conditions together.
+
+Orthogonal matching pursuit on the pooled covariance, for all variables side by side: each step adds, to each
+variable, the other one that is most correlated with what is still unexplained, as long as that pays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from diffdag.precision.problem import Blocks, FloatArray, IntArray, SparseProblem
+from diffdag.precision.scan import peaks
+
+# No more neighbours than this; one has to explain this share of what is left, or less, so that none is a copy.
+MOST, NEARLY_ALL = 8, 0.999
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """For each variable its neighbours (-1 where there are fewer), their coefficients, and what they leave."""
+
+    chosen: IntArray
+    coefficients: FloatArray
+    variances: FloatArray
+
+    def of(self, variable: int) -> list[int]:
+        """Neighbours of one variable, the closest first."""
+        return [int(k) for k in self.chosen[variable] if k >= 0]
+
+    def residuals(self, rows: IntArray) -> csr_array:
+        """``I - B`` for some variables: what to multiply all variables with to get what is left of these."""
+        chosen, coefficients = self.chosen[rows], self.coefficients[rows]
+        there = chosen >= 0
+        line = np.broadcast_to(np.arange(len(rows))[:, None], chosen.shape)[there]
+        values = np.concatenate([np.ones(len(rows)), -coefficients[there]])
+        at = np.concatenate([np.arange(len(rows)), line]), np.concatenate([rows, chosen[there]])
+        return csr_array((values, at), shape=(len(rows), len(self.chosen)))
+
+
+def find_neighbourhoods(
+    problem: SparseProblem, n1: int, n2: int, progress: Callable[[int, int, str], None]
+) -> Neighbourhoods:
+    """Neighbourhoods of all variables; a neighbour has to pay ``log p + 1/2 log N`` (extended BIC)."""
+    p, rows = problem.p, n1 + n2
+    price = math.log(p) + math.log(rows) / 2
+    weights = n1 / rows, n2 / rows
+    everything = np.arange(p)
+    variances = _pooled(problem, (everything, everything), weights)
+    found = Neighbourhoods(np.full((p, MOST), -1), np.zeros((p, MOST)), variances.copy())
+    grams = np.zeros((p, MOST, MOST))
+    active = everything
+    for step in range(MOST):
+        progress(step, MOST, "Looking for neighbours")
+        others, covariances = _closest(problem, found, active, weights)
+        share = covariances**2 / (found.variances[active] * variances[others])
+        pays = (-rows / 2 * np.log1p(-np.minimum(share, NEARLY_ALL)) > price) & (share < NEARLY_ALL)
+        active, others = active[pays], others[pays]
+        if len(active) == 0:
+            break
+        found.chosen[active, step] = others
+        _fit(problem, found, grams, active, step, variances, weights)
+    return found
+
+
+def _pooled(
+    problem: SparseProblem, entries: tuple[IntArray, IntArray], weights: tuple[float, float]
+) -> FloatArray:
+    one, two = problem.at(entries)
+    return weights[0] * one + weights[1] * two
+
+
+def _closest(
+    problem: SparseProblem, found: Neighbourhoods, active: IntArray, weights: tuple[float, float]
+) -> tuple[IntArray, FloatArray]:
+    """For each of some variables, the other one with the largest covariance with what is left; and that."""
+
+    def without_itself() -> Blocks:
+        for start, block in problem.mixture_blocks(found.residuals(active), *weights):
+            line = np.arange(len(block))
+            block[line, active[start : start + len(block)]] = 0.0
+            chosen = found.chosen[active[start : start + len(block)]]
+            at, which = np.nonzero(chosen >= 0)
+            block[at, chosen[at, which]] = 0.0
+            yield start, block
+
+    top = peaks(without_itself(), len(active))
+    return top.columns, top.values
+
+
+def _fit(
+    problem: SparseProblem,
+    found: Neighbourhoods,
+    grams: FloatArray,
+    active: IntArray,
+    step: int,
+    variances: FloatArray,
+    weights: tuple[float, float],
+) -> None:
+    """Regress some variables on their neighbours, of which the one of this step is new."""
+    chosen = found.chosen[active, : step + 1]
+    new = np.repeat(chosen[:, step], step + 1)
+    grams[active, step, : step + 1] = _pooled(problem, (new, chosen.ravel()), weights).reshape(chosen.shape)
+    grams[active, : step + 1, step] = grams[active, step, : step + 1]
+    own = np.repeat(active, step + 1)
+    right = _pooled(problem, (own, chosen.ravel()), weights).reshape(chosen.shape)
+    coefficients = np.linalg.solve(grams[active, : step + 1, : step + 1], right[:, :, None])[:, :, 0]
+    found.coefficients[active, : step + 1] = coefficients
+    left = variances[active] - (coefficients * right).sum(axis=1)
+    found.variances[active] = np.maximum(left, (1 - NEARLY_ALL) ** 2 * variances[active])

@@ -1,0 +1,335 @@
+"""The same fit on many resamples of both tables: how often each change is found, and in which direction.
+
+Each fit has random numbers of its own, from the seed and its number alone: fits can run anywhere, in any order,
+be interrupted, and be continued with more of them. The two tables are resampled independently.
+
+References
+----------
+Shah and Samworth (2013), Variable selection with error control: another look at stability selection. Halves
+come in complementary pairs, as there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffdag.data import Tables, align_tables
+from diffdag.estimator import DifferenceDAG
+from diffdag.journal import Journal, Row
+from diffdag.knowledge import precedence
+from diffdag.moments import Moments
+from diffdag.parallel import run_all
+from diffdag.progress import Progress, show_progress
+from diffdag.robust import table_moments
+from diffdag.validation import DiffDagWarning, InputError, Missing, check_shape
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["bootstrap", "half"]
+KINDS = ("bootstrap", "half")
+Found = tuple[int, int, bool]  # source and target by column number, and whether directed
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """What the fits on resamples found.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The variables.
+    kind : {"bootstrap", "half"}
+    rows : (int, int)
+        Rows drawn from each table for each fit.
+    found : tuple of tuples of (int, int, bool)
+        The edges of each fit: source and target by column number, and whether directed.
+    failed : dict of int to str
+        Fits without an answer, by number, and why; their entry in `found` is empty.
+    """
+
+    names: tuple[str, ...]
+    kind: Kind
+    rows: tuple[int, int]
+    found: tuple[tuple[Found, ...], ...]
+    failed: dict[int, str]
+
+    @property
+    def answers(self) -> int:
+        """Number of fits with an answer: what all shares are shares of."""
+        return len(self.found) - len(self.failed)
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """One row a pair of variables in any of the fits, most often found first.
+
+        ``found`` is the share of fits with the pair; it is the sum of ``directed``, from source to target,
+        ``reversed`` and ``undirected``. The source is the cause in most of the fits that direct the pair.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        counts: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for source, target, directed in (edge for edges in self.found for edge in edges):
+            way = 2 if not directed else int(source > target)
+            counts[min(source, target), max(source, target)][way] += 1
+        rows = []
+        for (i, j), (forward, backward, undirected) in sorted(counts.items()):
+            ends, ways = ((i, j), (forward, backward)) if forward >= backward else ((j, i), (backward, forward))
+            total = forward + backward + undirected
+            shares = (count / self.answers for count in (total, *ways, undirected))
+            rows.append((self.names[ends[0]], self.names[ends[1]], *shares))
+        columns = ["source", "target", "found", "directed", "reversed", "undirected"]
+        table = pd.DataFrame(rows, columns=columns)
+        return table.sort_values(["found", "directed"], ascending=False, kind="stable", ignore_index=True)
+
+    def to_json(self) -> str:
+        """Everything but the single fits, for programs."""
+        value = {
+            "schema": 1,
+            "variables": list(self.names),
+            "kind": self.kind,
+            "fits": len(self.found),
+            "rows": {"first": self.rows[0], "second": self.rows[1]},
+            "failed": {str(number): why for number, why in self.failed.items()},
+            "edges": self.edges.to_dict("records"),
+        }
+        return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def resample_fits(
+    first: Any,
+    second: Any,
+    *,
+    model: DifferenceDAG | None = None,
+    fits: int = 200,
+    kind: Kind = "bootstrap",
+    rng: np.random.Generator | int | None = None,
+    n_jobs: int | None = None,
+    client: Client | None = None,
+    journal: str | Path | None = None,
+    progress: Progress = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "error",
+) -> Resamples:
+    """Fit the same model to many resamples of two tables.
+
+    Parameters
+    ----------
+    first, second : array or table
+        As for `DifferenceDAG.fit`.
+    model : DifferenceDAG, optional
+        What to fit; the default one if left out. Its `rng` and `n_jobs` are not used. With `effective_samples`
+        each fit draws as many rows as the tables are worth, and takes them for independent.
+    fits : int
+        Number of resamples.
+    kind : {"bootstrap", "half"}
+        As many rows as there are, drawn with replacement; or half of the rows, drawn without, such that every
+        second fit takes rows that the fit before it did not.
+    rng : numpy.random.Generator or int, optional
+        Source of randomness; None gives the same answer every time.
+    n_jobs : int, optional
+        Processes; one a core if left out.
+    client : distributed.Client, optional
+        A Dask cluster that does the work instead; see `diffdag.parallel.run_all`.
+    journal : path, optional
+        A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
+    progress : bool or callable, optional
+        True for a bar on a terminal; a function is called with the fits done and their number.
+    columns, drop, missing
+        As for `DifferenceDAG.fit`.
+
+    Returns
+    -------
+    Resamples
+        It depends on neither `n_jobs`, `client` nor interruptions.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+    >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
+    >>> resamples = dd.resample_fits(*tables, fits=10, n_jobs=1)
+    >>> best = resamples.edges.iloc[0]
+    >>> (best["source"], best["target"]) in pair.edges, float(best["found"])
+    (True, 1.0)
+    """
+    _check_options(fits, kind, rng, n_jobs)
+    if isinstance(first, Moments) or isinstance(second, Moments):
+        raise InputError("moments cannot be resampled; give the two tables of rows")
+    tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+    plan = _plan(tables, model, kind, rng)
+    shared = tables.first, tables.second, plan
+    with _kept(journal, *shared) as (rows, keep):
+        todo = [number for number in range(fits) if number not in rows]
+        with show_progress(progress, "Resampling", fits, fits - len(todo)) as advance:
+            for _, row in run_all(_fit_one, todo, shared=shared, jobs=n_jobs, client=client):
+                keep(row)
+                advance()
+    return _resamples([rows[number] for number in range(fits)], plan)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that a fit depends on besides the rows and its number."""
+
+    names: tuple[str, ...]
+    model: DifferenceDAG
+    kind: Kind
+    rows: tuple[int, int]  # drawn from each table
+    entropy: Any
+    spawn_key: tuple[int, ...]
+
+    def random(self, number: int) -> list[np.random.Generator]:
+        """Random numbers of one fit: for the first table, the second, and the search."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(*self.spawn_key, number))
+        return [np.random.default_rng(child) for child in seed.spawn(3)]
+
+
+def _check_options(fits: object, kind: object, rng: object, n_jobs: object) -> None:
+    if _whole(fits) < 1:
+        raise InputError(f"fits must be a whole number, 1 or larger; it is {fits!r}")
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}; it is {kind!r}")
+    if rng is not None and not isinstance(rng, np.random.Generator) and _whole(rng) < 0:
+        raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+    if n_jobs is not None and not abs(_whole(n_jobs)) >= 1:
+        raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")
+
+
+def _whole(value: object) -> float:
+    """A whole number, or one that is smaller than all of them."""
+    fine = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return int(value) if fine else -math.inf  # type: ignore[call-overload]
+
+
+def _plan(
+    tables: Tables, model: DifferenceDAG | None, kind: Kind, rng: np.random.Generator | int | None
+) -> _Plan:
+    chosen = DifferenceDAG() if model is None else model
+    settings = {**chosen.get_params(), "rng": None, "n_jobs": 1}
+    _check_model(type(chosen)(**settings), tables)
+    rows = _rows_drawn(tables, settings, kind)
+    for count, label in zip(rows, ("first", "second"), strict=True):
+        check_shape(count, len(tables.names), f"resampled {label}")
+    settings["effective_samples"] = None
+    seed = (
+        rng.bit_generator.seed_seq.spawn(1)[0]  # type: ignore[attr-defined]  # those of NumPy have it
+        if isinstance(rng, np.random.Generator)
+        else np.random.SeedSequence(0 if rng is None else int(rng))
+    )
+    return _Plan(tables.names, type(chosen)(**settings), kind, rows, seed.entropy, seed.spawn_key)
+
+
+def _check_model(model: DifferenceDAG, tables: Tables) -> None:
+    """Refuse at once what every fit would refuse."""
+    model._check_parameters()
+    if model.method == "order":
+        known = {name: getattr(model, name) for name in ("order", "tiers", "required", "forbidden")}
+        precedence(tables.names, **known)
+
+
+def _rows_drawn(tables: Tables, settings: dict[str, Any], kind: Kind) -> tuple[int, int]:
+    """Rows of each resample: as many as the table is worth, or half of them."""
+    worth = len(tables.first), len(tables.second)
+    if settings["effective_samples"] is not None:
+        covariance: Any = "sample" if settings["covariance"] == "sample" else "winsorised"
+        option = settings["effective_samples"]
+        moments = table_moments(
+            tables.first, tables.second, tables.names, covariance=covariance, effective_samples=option
+        )
+        worth = moments[0].n, moments[1].n
+    return worth if kind == "bootstrap" else (worth[0] // 2, worth[1] // 2)
+
+
+@contextmanager
+def _kept(
+    path: str | Path | None, first: FloatArray, second: FloatArray, plan: _Plan
+) -> Iterator[tuple[dict[int, Row], Callable[[Row], None]]]:
+    """The fits there are, by number, and a function that keeps one more."""
+    rows: dict[int, Row] = {}
+    if path is None:
+        yield rows, lambda row: rows.update({row["fit"]: row})
+        return
+    with Journal(Path(path), _about(first, second, plan), ("fit",)).open() as journal:
+        rows.update({row["fit"]: row for row in journal.rows.values()})
+
+        def keep(row: Row) -> None:
+            journal.append(row)
+            rows[row["fit"]] = row
+
+        yield rows, keep
+
+
+def _about(first: FloatArray, second: FloatArray, plan: _Plan) -> dict[str, Any]:
+    """What the fits of a journal have in common; other tables, or other settings, are another run."""
+    from diffdag import __version__  # noqa: PLC0415
+
+    content = hashlib.sha256(json.dumps([plan.names, first.shape, second.shape]).encode())
+    for table in (first, second):
+        content.update(table.tobytes())
+    return {
+        "run": "resample",
+        "diffdag": __version__,
+        "tables": content.hexdigest(),
+        "model": repr(plan.model),
+        "kind": plan.kind,
+        "rows": plan.rows,
+        "seed": [str(plan.entropy), plan.spawn_key],
+    }
+
+
+def _fit_one(number: int, first: FloatArray, second: FloatArray, plan: _Plan) -> Row:
+    """One fit; what it refuses, such as a column that is constant in the resample, is its answer."""
+    parts, search = _drawn(number, (len(first), len(second)), plan)
+    model = type(plan.model)(**{**plan.model.get_params(), "rng": search})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DiffDagWarning)
+            moments = table_moments(first[parts[0]], second[parts[1]], plan.names, covariance=model.covariance)
+            edges = model.fit_moments(*moments).result_.edge_list
+    except InputError as error:
+        return {"fit": number, "edges": [], "why": str(error)}
+    place = {name: k for k, name in enumerate(plan.names)}
+    return {
+        "fit": number,
+        "edges": [[place[edge.source], place[edge.target], edge.directed] for edge in edges],
+        "why": "",
+    }
+
+
+def _drawn(
+    number: int, available: tuple[int, int], plan: _Plan
+) -> tuple[list[NDArray[np.int64]], np.random.Generator]:
+    """Which rows of each table a fit gets, and the random numbers of its search."""
+    search = plan.random(number)[2]
+    half, turn = plan.kind == "half", number % 2
+    # Both fits of a pair of halves shuffle alike; the second goes on where the first stopped.
+    own = plan.random(number - turn if half else number)[:2]
+    parts = [
+        random.permutation(n)[turn * drawn : (turn + 1) * drawn] if half else random.integers(n, size=drawn)
+        for random, n, drawn in zip(own, available, plan.rows, strict=True)
+    ]
+    return parts, search
+
+
+def _resamples(rows: list[Row], plan: _Plan) -> Resamples:
+    failed = {row["fit"]: row["why"] for row in rows if row["why"]}
+    if len(failed) == len(rows):
+        raise InputError(f"none of the resamples could be fitted; the first: {next(iter(failed.values()))}")
+    found = tuple(tuple((i, j, directed) for i, j, directed in row["edges"]) for row in rows)
+    return Resamples(plan.names, plan.kind, plan.rows, found, failed)

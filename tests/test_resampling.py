@@ -1,0 +1,243 @@
+"""Fits on resamples."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import diffdag as dd
+from diffdag import cli
+from diffdag.data import align_tables
+from diffdag.resampling import Resamples, _drawn, _plan, resample_fits
+
+PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_200)
+TABLES = PAIR.first.sample(250, rng=1), PAIR.second.sample(301, rng=2)
+
+
+def rows_of(kind, number, n=(20, 31)):
+    rng = np.random.default_rng(0)
+    tables = align_tables(*(rng.standard_normal((count, 3)) for count in n))
+    return _drawn(number, n, _plan(tables, None, kind, None))
+
+
+def test_bootstrap_draws_as_many_rows_with_replacement():
+    counts = [Counter(), Counter()]
+    for number in range(1000):
+        parts, _ = rows_of("bootstrap", number)
+        assert [len(part) for part in parts] == [20, 31]
+        for count, part in zip(counts, parts, strict=True):
+            count.update(part.tolist())
+    for count, n in zip(counts, (20, 31), strict=True):
+        assert sorted(count) == list(range(n))
+        # each row is drawn 1000 times on average, with variance 1000 (1 - 1/n)
+        assert max(abs(times - 1000) for times in count.values()) < 5 * np.sqrt(1000)
+
+
+def test_the_tables_are_resampled_independently():
+    draws = [rows_of("bootstrap", number, n=(20, 20))[0] for number in range(600)]
+    first, second = (np.concatenate(part) for part in zip(*draws, strict=True))
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(len(first))
+    same = np.mean(first == second)
+    assert abs(same - 1 / 20) < 5 * np.sqrt(0.05 * 0.95 / len(first))
+
+
+def test_halves_come_in_complementary_pairs():
+    for number in (0, 2, 10):
+        (one, other), search = rows_of("half", number)
+        (rest, remainder), next_search = rows_of("half", number + 1)
+        assert set(one) | set(rest) == set(range(20))
+        assert len(one) == len(rest) == 10
+        assert len(other) == len(remainder) == 15
+        assert not set(other) & set(remainder)
+        assert search.integers(2**60) != next_search.integers(2**60)
+    assert not np.array_equal(rows_of("half", 0)[0][0], rows_of("half", 2)[0][0])
+
+
+def test_a_fit_is_the_fit_of_the_rows_it_drew():
+    found = resample_fits(*TABLES, fits=4, rng=5, n_jobs=1)
+    names = found.names
+    plan = _plan(align_tables(*TABLES), None, "bootstrap", 5)
+    for number in range(4):
+        (one, two), search = _drawn(number, (250, 301), plan)
+        result = dd.DifferenceDAG(rng=search).fit(TABLES[0][one], TABLES[1][two]).result_
+        wanted = {(edge.source, edge.target, edge.directed) for edge in result.edge_list}
+        assert {(names[i], names[j], directed) for i, j, directed in found.found[number]} == wanted
+
+
+def test_shares_find_the_changes():
+    found = resample_fits(*TABLES, fits=20, n_jobs=1)
+    edges = found.edges
+    top = edges.head(2)
+    assert set(zip(top["source"], top["target"], strict=True)) == PAIR.edges
+    assert (top["found"] > 0.8).all()
+    assert found.rows == (250, 301)
+    assert found.answers == 20
+
+
+edge_lists = st.lists(
+    st.dictionaries(
+        st.sampled_from([(i, j) for i in range(4) for j in range(i + 1, 4)]), st.integers(0, 2), max_size=4
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(edge_lists, st.sets(st.integers(0, 7)))
+def test_edges_against_counting(fits, broken):
+    broken = {k for k in broken if k < len(fits)} - {0}
+    ways = [
+        [] if k in broken else [(j, i, True) if way == 1 else (i, j, way == 0) for (i, j), way in fit.items()]
+        for k, fit in enumerate(fits)
+    ]
+    names = ("d", "c", "b", "a")
+    resamples = Resamples(
+        names, "half", (3, 3), tuple(tuple(edges) for edges in ways), dict.fromkeys(broken, "broken")
+    )
+    table, good = resamples.edges, len(fits) - len(broken)
+    assert resamples.answers == good
+    pairs = {frozenset(edge[:2]) for edges in ways for edge in edges}
+    assert len(table) == len(pairs)
+    assert table["found"].is_monotonic_decreasing
+    for row in table.itertuples():
+        i, j = names.index(row.source), names.index(row.target)
+        directed = sum((i, j, True) in edges for edges in ways)
+        backward = sum((j, i, True) in edges for edges in ways)
+        undirected = sum((min(i, j), max(i, j), False) in edges for edges in ways)
+        assert directed >= backward
+        assert (row.directed, row.reversed, row.undirected) == (
+            directed / good,
+            backward / good,
+            undirected / good,
+        )
+        assert row.found == pytest.approx(row.directed + row.reversed + row.undirected)
+        assert row.found <= 1
+
+
+def test_more_fits_continue_where_fewer_stopped(tmp_path):
+    path = tmp_path / "fits.journal"
+    done = []
+    few = resample_fits(*TABLES, fits=3, rng=8, n_jobs=1, journal=path)
+    more = resample_fits(
+        *TABLES, fits=6, rng=8, n_jobs=1, journal=path, progress=lambda k, total: done.append((k, total))
+    )
+    assert done == [(4, 6), (5, 6), (6, 6)]
+    fresh = resample_fits(*TABLES, fits=6, rng=8, n_jobs=1)
+    assert more.found == fresh.found
+    assert more.found[:3] == few.found
+    before = path.read_bytes()
+    assert resample_fits(*TABLES, fits=2, rng=8, journal=path).found == few.found[:2]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change", [{"rng": 9}, {"kind": "half"}, {"model": dd.DifferenceDAG(noise="equal")}, {"drop": ["X5"]}]
+)
+def test_a_journal_of_another_run_is_refused(tmp_path, change):
+    path = tmp_path / "fits.journal"
+    resample_fits(*TABLES, fits=1, rng=8, n_jobs=1, journal=path)
+    with pytest.raises(dd.InputError, match="other settings"):
+        resample_fits(*TABLES, fits=1, n_jobs=1, journal=path, **{"rng": 8, **change})
+    with pytest.raises(dd.InputError, match="other data"):
+        resample_fits(TABLES[0] + 1e-9, TABLES[1], fits=1, n_jobs=1, rng=8, journal=path)
+
+
+def test_seeds():
+    one, same, other = (resample_fits(*TABLES, fits=8, kind="half", rng=seed, n_jobs=1) for seed in (1, 1, 2))
+    assert one.found == same.found != other.found
+    assert (
+        resample_fits(*TABLES, fits=2, n_jobs=1).found == resample_fits(*TABLES, fits=2, rng=0, n_jobs=1).found
+    )
+    generator = np.random.default_rng(3)
+    plans = [_plan(align_tables(*TABLES), None, "half", generator) for _ in "12"]
+    draws = [_drawn(0, (250, 301), plan)[0][0] for plan in plans]
+    assert not np.array_equal(*draws)  # a generator goes on, and does not repeat itself
+    again = _plan(align_tables(*TABLES), None, "half", np.random.default_rng(3))
+    np.testing.assert_array_equal(_drawn(0, (250, 301), again)[0][0], draws[0])
+
+
+def test_the_model_is_left_alone_and_its_settings_count():
+    order = [PAIR.first.names[k] for k in PAIR.first.order]
+    model = dd.DifferenceDAG(order=order, rng=np.random.default_rng(1), n_jobs=2)
+    found = resample_fits(*TABLES, model=model, fits=4, n_jobs=1)
+    place = {name: k for k, name in enumerate(order)}
+    for i, j, directed in (edge for edges in found.found for edge in edges):
+        assert directed
+        assert place[found.names[i]] < place[found.names[j]]
+    assert not hasattr(model, "result_")
+    assert model.n_jobs == 2
+
+
+def test_series_are_resampled_at_their_worth():
+    model = dd.DifferenceDAG(effective_samples=(60, 101))
+    assert resample_fits(*TABLES, model=model, fits=1, n_jobs=1).rows == (60, 101)
+    assert resample_fits(*TABLES, model=model, fits=1, kind="half", n_jobs=1).rows == (30, 50)
+
+
+def test_a_resample_that_cannot_be_fitted_does_not_count():
+    rng = np.random.default_rng(840_201)
+    table = rng.standard_normal((40, 3))
+    table[:, 2] = 0.0
+    table[0, 2] = 1.0  # constant in every resample without the first row: a share of 1/e of them
+    found = resample_fits(table, rng.standard_normal((40, 3)), fits=60, n_jobs=1)
+    assert 8 <= len(found.failed) <= 36
+    assert all("constant" in why for why in found.failed.values())
+    assert found.answers == 60 - len(found.failed)
+    assert all(not found.found[number] for number in found.failed)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"fits": 0}, "fits must be a whole number, 1 or larger; it is 0"),
+        ({"fits": 2.5}, "fits must be"),
+        ({"kind": "third"}, "kind must be one of bootstrap, half"),
+        ({"rng": -1}, "rng must be"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"model": dd.DifferenceDAG(penalty=0.3)}, "has no penalty"),
+        ({"model": dd.DifferenceDAG(order=["X1"])}, "order= leaves out"),
+        ({"progress": 3}, "progress must be"),
+    ],
+)
+def test_bad_requests(options, says):
+    with pytest.raises(dd.InputError, match=says):
+        resample_fits(*TABLES, **{"fits": 2, "n_jobs": 1, **options})
+
+
+def test_what_cannot_be_resampled():
+    with pytest.raises(dd.InputError, match="moments cannot be resampled"):
+        resample_fits(dd.Moments.from_array(TABLES[0]), dd.Moments.from_array(TABLES[1]))
+    with pytest.raises(dd.InputError, match="the resampled first table has 2 rows"):
+        resample_fits(TABLES[0][:5], TABLES[1], kind="half")
+    twins = [np.column_stack([table, table[:, 0]]) for table in TABLES]
+    with pytest.raises(dd.InputError, match=r"none of the resamples could be fitted; the first: .*dependent"):
+        resample_fits(*twins, fits=3, n_jobs=1)
+
+
+def test_command_line(tmp_path, capsys):
+    for name, table in zip(("a", "b"), TABLES, strict=True):
+        pd.DataFrame(table, columns=list("vwxyz")).to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    options = ["--fits", "6", "--jobs", "1", "--out", str(tmp_path / "out")]
+    assert cli.run(["resample", *tables, *options]) == 0
+    text = capsys.readouterr().out
+    assert "5 variables, 6 fits to 250 and 301 rows, drawn with replacement" in text
+    written = pd.read_csv(tmp_path / "out" / "resamples.csv")
+    wanted = resample_fits(*TABLES, fits=6, n_jobs=1).edges
+    np.testing.assert_allclose(written["found"], wanted["found"])
+    assert cli.run(["resample", *tables, *options, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["fits"] == 6
+    assert len(answer["edges"]) == len(wanted)
+    assert (tmp_path / "out" / "resamples.json").read_text(encoding="utf-8") == json.dumps(
+        answer, indent=1, ensure_ascii=False
+    ) + "\n"
+    assert cli.run(["resample", *tables, *options, "--seed", "1"]) == 2
+    assert "other settings" in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""Screening: shared neighbourhoods, statistics of change, and what the search is given."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from diffdag import DifferenceDAG, InputError, Moments, simulate_pair
+from diffdag.ordersearch import screen as module
+from diffdag.ordersearch.neighbourhood import MOST, find_neighbourhoods
+from diffdag.ordersearch.screen import most_variables, screen, silent
+from diffdag.precision.problem import standardise
+from diffdag.precision.rows import standardise_rows
+
+NAMES = tuple(f"X{k + 1}" for k in range(600))
+
+
+def wide_pair(p=600, n=300, changes=6, seed=1):
+    pair = simulate_pair(p, neighbours=3, changes=changes, weights=(0.6, 1.0), rng=seed)
+    return pair, pair.first.sample(n, seed + 1), pair.second.sample(n, seed + 2)
+
+
+def pursuit(tables, i):
+    """Orthogonal matching pursuit of one variable, by least squares on the rows."""
+    stacked = np.vstack([table - table.mean(axis=0) for table in tables])
+    stacked = stacked / stacked.std(axis=0)
+    rows, p = stacked.shape
+    price = math.log(p) + math.log(rows) / 2
+    chosen, left = [], stacked[:, i]
+    while len(chosen) < MOST:
+        correlation = np.abs(stacked.T @ left) / rows / left.std()
+        correlation[[i, *chosen]] = 0
+        best = int(correlation.argmax())
+        if -rows / 2 * math.log1p(-(correlation[best] ** 2)) <= price:
+            break
+        chosen.append(best)
+        left = stacked[:, i] - stacked[:, chosen] @ np.linalg.lstsq(stacked[:, chosen], stacked[:, i])[0]
+    return chosen, float((left**2).mean())
+
+
+@pytest.mark.parametrize("make", ["rows", "moments"])
+def test_neighbourhoods_are_those_of_matching_pursuit(make):
+    _, *tables = wide_pair(p=80, n=60)
+    if make == "rows":
+        problem = standardise_rows(*tables)[0]
+    else:
+        problem = standardise(*(Moments.from_array(table) for table in tables))
+    found = find_neighbourhoods(problem, 60, 60, silent)
+    assert any(found.of(i) for i in range(80))
+    pooled = np.vstack([table - table.mean(axis=0) for table in tables])
+    for i in range(80):
+        chosen, variance = pursuit(tables, i)
+        assert found.of(i) == chosen
+        scale = (problem.at((np.array([i]),) * 2)[0] + problem.at((np.array([i]),) * 2)[1])[0] / 2
+        assert found.variances[i] == pytest.approx(variance * scale, rel=1e-4)
+    assert pooled.shape == (120, 80)
+
+
+def test_statistics_are_standard_normal_without_a_change_and_large_with_one():
+    pair, first, second = wide_pair(p=400, n=500, changes=3)
+    problem = standardise_rows(first, second)[0]
+    around = find_neighbourhoods(problem, 500, 500, silent)
+    noise = np.zeros(400)
+    values = np.vstack([block.copy() for _, block in module._statistics(problem, around, 500, 500, noise)])
+    changed = pair.changed | pair.changed.T
+    np.fill_diagonal(changed, True)
+    assert np.abs(values)[pair.changed].min() > 4
+    assert 0.85 < values[~changed].std() < 1.15
+    assert np.diag(values).max() == 0
+    assert 0.3 < np.median(noise) < 1.1  # 0.67 for absolute values of standard normal variables
+
+
+def test_what_changed_is_kept_with_its_neighbours():
+    pair, first, second = wide_pair()
+    kept = screen(standardise_rows(first, second)[0], 300, 300)
+    assert 2 <= len(kept.members) <= most_variables(300) == 200
+    members = {NAMES[k] for k in kept.members}
+    assert {name for edge in pair.edges for name in edge} <= members
+    parents = {
+        NAMES[j] for i in np.flatnonzero(pair.changed.any(axis=1)) for j in pair.first.effects[[i]].indices
+    }
+    assert len(parents & members) >= 0.8 * len(parents)
+
+
+def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
+    pair, first, second = wide_pair()
+    seen = []
+    model = DifferenceDAG().fit(first, second, progress=lambda *step: seen.append(step))
+    result = model.result_
+    assert {(edge.source, edge.target) for edge in result.edge_list} == pair.edges
+    assert result.variables == NAMES
+    assert result.delta_entries.shape == (600, 600)
+    assert result.delta_precision.shape == (600, 600)
+    assert len(result.settings["screened_out"]) >= 400
+    assert "were screened out" in " ".join(result.notes)
+    assert {"Looking for neighbours", "Looking for changes"} <= {what for _, _, what in seen}
+    moments = [Moments.from_array(table) for table in (first, second)]
+    again = DifferenceDAG().fit_moments(*moments).result_
+    assert again.edges.drop(columns="stderr").equals(result.edges.drop(columns="stderr")) or np.allclose(
+        again.edges["delta"], result.edges["delta"], rtol=1e-6
+    )
+    assert again.settings["screened_out"] == result.settings["screened_out"]
+
+
+def test_no_change_in_a_wide_table_gives_no_edges():
+    for seed in range(3):
+        pair = simulate_pair(500, neighbours=3, changes=0, rng=seed)
+        tables = pair.first.sample(200, seed + 10), pair.first.sample(200, seed + 20)
+        assert not DifferenceDAG().fit(*tables).result_.edge_list
+
+
+def test_what_is_known_beforehand_holds_in_wide_tables_too():
+    pair, first, second = wide_pair()
+    source, target = sorted(pair.edges)[0]
+    result = DifferenceDAG(forbidden=[(source, target)]).fit(first, second).result_
+    assert (source, target) not in {(edge.source, edge.target) for edge in result.edge_list if edge.directed}
+    with pytest.raises(InputError, match="nobody"):
+        DifferenceDAG(required=["nobody -> X1"]).fit(first, second)
+
+
+@pytest.mark.filterwarnings("ignore:the spearman correlations:diffdag.DiffDagWarning")
+@pytest.mark.parametrize("covariance", ["winsorised", "spearman"])
+def test_robust_covariances_screen_on_what_they_see(covariance):
+    pair, first, second = wide_pair(p=300, n=140, changes=3, seed=4)
+    first[0, :5] = 1e6  # a few cells that would hide everything
+    result = DifferenceDAG(covariance=covariance).fit(first, second).result_
+    found = {(edge.source, edge.target) for edge in result.edge_list}
+    assert len(found & pair.edges) >= 2
+    assert len(found - pair.edges) <= 1
+
+
+def test_two_copies_of_a_column_are_no_neighbours():
+    _, first, second = wide_pair(p=300, n=60)
+    first, second = (np.column_stack([table, table[:, 0]]) for table in (first, second))
+    found = find_neighbourhoods(standardise_rows(first, second)[0], 60, 60, silent)
+    assert 300 not in found.of(0)
+    assert np.isfinite(found.coefficients).all()
