@@ -140,8 +140,8 @@ def timed_graph(
     """Seconds and F1; no F1 where the time was up. With the user's threads, unlike `attempt.attempt`."""
     attempt.warm_up(method, attempt.COMPILED)
     start, f1 = time.perf_counter(), None
-    with contextlib.suppress(attempt.TimeUp), attempt.within(limit):
-        f1 = score(pair.changed, method.run(*moments)).f1
+    with contextlib.suppress(attempt.TimeUp):
+        f1 = score(pair.changed, attempt.within(limit, lambda: method.run(*moments))).f1
     return time.perf_counter() - start, f1
 
 

@@ -234,7 +234,7 @@ def invented(suite):
         "order": (["p", "time / floor", "worst"], plain),
         "order-changes": (["changes", "time / floor", "worst"], [*plain, [32, None, None]]),
         **{f"{name} exponents": slopes for name in ("p", "n", "changes")},
-        **{name: (["p", "peer / ours"], [[8, 100.0]]) for name in ("lp", "admm", "lasso", "graphs")},
+        **{name: (["p", "peer / ours"], [[8, 100.0]]) for name in ("lp", "admm", "lasso", "graphs", "genome")},
     }
     about = {"date": "2026-01-01", "commit": "abc", "machine": "m", "settings": {"quick": False, "seed": 1}}
     return {

@@ -1,7 +1,9 @@
 """One way to compile: numba, without the interpreter's lock so that threads run side by side.
 
-Entry points (`compiled`) are cached on disk; what they call (`inner`) is compiled into them. numba notices a
-change of the file an entry point is in, but not of the files it calls: those caches are dropped here.
+Entry points (`compiled`) are cached on disk; what they call (`inner`) is compiled into them. A function takes
+as long to compile as all that it calls, once more, so that every step in a chain of calls costs seconds: where
+one serves few callers it is copied into them (`spliced`) before anything is compiled. numba notices a change of
+the file an entry point is in, but not of the files it calls: those caches are dropped here.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Sums may be reordered, so that they are vectorised; nothing is assumed about infinities.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+# Nobody calls these from Python.
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Function) -> Function:
@@ -27,7 +31,12 @@ def compiled(function: Function) -> Function:
 
 def inner(function: Function) -> Function:
     """Compile as a part of entry points, without a cache of its own."""
-    return cast(Function, numba.njit(**OPTIONS)(function))
+    return cast(Function, numba.njit(**OPTIONS, **UNWRAPPED)(function))
+
+
+def spliced(function: Function) -> Function:
+    """Copy into the functions that call it, and compile there."""
+    return cast(Function, numba.njit(inline="always", **OPTIONS)(function))
 
 
 def whole(value: int) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import ZERO, inner, whole
+from diffdag.ordersearch.compiled import ZERO, inner, spliced, whole
 from diffdag.ordersearch.state import (
     CHOSEN,
     CROSS,
@@ -190,7 +190,7 @@ def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
     return best, size, separate
 
 
-@inner
+@spliced
 def _jointly(space: Space, rules: Rules, t: int) -> bool:
     """Whether two changes may pay that do not pay one by one; looked at where all change sets are."""
     if not 2 <= t <= EXHAUSTIVE:
@@ -199,14 +199,14 @@ def _jointly(space: Space, rules: Rules, t: int) -> bool:
     return bool(_cost_of_one(space, rules, first + second, t) + 2 * rules.table[CHANGE, t] < 0)
 
 
-@inner
+@spliced
 def _cost_of_one(space: Space, rules: Rules, rss: float, t: int) -> float:
     """What is gained if changes leave rss, with one variance."""
     r = space.real[ROOT, t, space.whole[ORDER, t]]
     return float(0.5 * rules.table[FREE, t] * math.log(rss / (r * r)))
 
 
-@inner
+@spliced
 def _cost_of_two(space: Space, rules: Rules, both: tuple[float, float], t: int) -> float:
     """What is gained if changes leave this much in each condition, with two variances."""
     r, rows = space.real[ROOT, t, space.whole[ORDER, t]], rules.n1 + rules.n2
@@ -215,7 +215,7 @@ def _cost_of_two(space: Space, rules: Rules, both: tuple[float, float], t: int) 
     return float(0.5 * share * (rules.n1 * math.log(one) + rules.n2 * math.log(two)))
 
 
-@inner
+@spliced
 def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[float, int]:
     """Residual sum of squares and number of changes with one variance; see `state` for the formulas."""
     cross, widths, vectors = space.real[CROSS], space.real[WIDTHS], space.real[VECTORS]
@@ -227,7 +227,7 @@ def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[fl
     return _select(space, task, t, r * r, exhaustive)
 
 
-@inner
+@spliced
 def _select(space: Space, task: Task, t: int, rss: float, exhaustive: int) -> tuple[float, int]:
     left, m = forward_backward(space, task, t, rss)
     if 2 <= t <= exhaustive:
@@ -235,7 +235,7 @@ def _select(space: Space, task: Task, t: int, rss: float, exhaustive: int) -> tu
     return left, m
 
 
-@inner
+@spliced
 def _shared_residuals(space: Space, t: int, m: int) -> tuple[float, float]:
     """Residual sums of squares in each condition after `_shared_fit`."""
     cross, vectors, chosen = space.real[CROSS], space.real[VECTORS], space.whole[CHOSEN]
@@ -275,7 +275,7 @@ def _residuals(space: Space, t: int, m: int) -> tuple[float, float]:
     return max(first, FLOOR * r * r), max(second, FLOOR * r * r)
 
 
-@inner
+@spliced
 def _free_residuals(space: Space, t: int) -> tuple[float, float]:
     """Residual sums of squares when every coefficient differs: two separate regressions."""
     r, k = space.real[ROOT, t, space.whole[ORDER, t]], space.real[INNER, t, t]
@@ -308,7 +308,7 @@ def _explained(space: Space, u1: float, u2: float, t: int) -> float:
     return total
 
 
-@inner
+@spliced
 def _weighted_fit(space: Space, rules: Rules, u1: float, u2: float, t: int) -> int:
     """Best change set when the conditions have weights u1, u2 (inverse variances); sets effects and shift."""
     own, cross, factor, lower = space.real[OWN], space.real[CROSS], space.real[FACTOR], space.real[TRIANGLE]

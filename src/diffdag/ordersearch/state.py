@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import inner, whole
+from diffdag.ordersearch.compiled import inner, spliced, whole
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -102,7 +102,7 @@ def subtract(to: FloatArray, row: int, factors: FloatArray, column: int, rows: F
             to[row, k] -= a * rows[s, k]
 
 
-@inner
+@spliced
 def _narrow(space: Space, t: int) -> None:
     """Row t + 1 of W from the one before."""
     cross, widths = space.real[CROSS], space.real[WIDTHS]
@@ -110,7 +110,7 @@ def _narrow(space: Space, t: int) -> None:
         widths[t + 1, k] = widths[t, k] - cross[t, k] * cross[t, k]
 
 
-@inner
+@spliced
 def _inner_products(space: Space) -> None:
     """``K = Y R^-1``, row by row."""
     order, root, cross, inner = space.whole[ORDER], space.real[ROOT], space.real[CROSS], space.real[INNER]
@@ -125,7 +125,7 @@ def _inner_products(space: Space) -> None:
                 left[k] -= f * root[u, k]
 
 
-@inner
+@spliced
 def rotation(space: Space, t: int) -> tuple[float, float, float, float, float]:
     """What exchanging positions t and t + 1 does: cosine, sine, and the new block of K there (11, 21, 22)."""
     root, inner, b = space.real[ROOT], space.real[INNER], space.whole[ORDER, t + 1]
@@ -143,7 +143,7 @@ def rotation(space: Space, t: int) -> tuple[float, float, float, float, float]:
     )
 
 
-@inner
+@spliced
 def _rotate(rows: FloatArray, t: int, c: float, s: float, end: int) -> None:
     for k in range(end):
         x, y = rows[t, k], rows[t + 1, k]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from diffdag.ordersearch.compiled import NONE, ZERO, inner
+from diffdag.ordersearch.compiled import NONE, ZERO, inner, spliced
 from diffdag.ordersearch.state import BASIS, CHOSEN, INVERSE, ORDER, OWN, PLACE, TRAIL, VECTORS, Space, subtract
 
 # Vectors: g and the diagonal of W; the same outside what is chosen; the residual along each basis vector;
@@ -43,7 +43,7 @@ class Task(NamedTuple):
     least: float  # ... plus this
 
 
-@inner
+@spliced
 def fit_cost(rss: float, rows: float) -> float:
     """``N/2 log(rss)``; or ``rss / 2`` where rows is 0, for known variances."""
     return 0.5 * rows * math.log(rss) if rows > 0 else 0.5 * rss
@@ -78,7 +78,7 @@ def include(space: Space, task: Task, t: int, m: int, best: int) -> float:
     return a * a
 
 
-@inner
+@spliced
 def _invert(space: Space, m: int) -> None:
     """Column m of the inverse of the basis' triangle T at the change set; coefficients are ``T^-1 along``."""
     basis, inverse, vectors, chosen = (
@@ -112,7 +112,7 @@ def include_all(space: Space, task: Task, t: int, m: int) -> float:
     return lowers
 
 
-@inner
+@spliced
 def weakest(space: Space, m: int) -> tuple[int, float]:
     """Which member of the change set adds least, and by how much rss would rise without it."""
     vectors = space.real[VECTORS]
@@ -124,7 +124,7 @@ def weakest(space: Space, m: int) -> tuple[int, float]:
     return worst, least
 
 
-@inner
+@spliced
 def _strongest(space: Space, t: int) -> tuple[int, float]:
     """Which candidate lowers rss most, and by how much."""
     place, vectors = space.whole[PLACE], space.real[VECTORS]
@@ -213,7 +213,7 @@ def best_subset(space: Space, task: Task, t: int, rss: float, known: float, size
     return reached, best_size
 
 
-@inner
+@spliced
 def _left_by_all(space: Space, t: int, rss: float) -> float:
     """What is left of rss when every coefficient differs; from the first matrix of the stack."""
     stack = space.stack

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import compiled, inner, whole
+from diffdag.ordersearch.compiled import compiled, spliced, whole
 from diffdag.ordersearch.score import CHANGE, Rules, calm_swapped, full_cost, quick_cost
 from diffdag.ordersearch.state import CHOSEN, ORDER, PLACE, FloatArray, IntArray, Space, look, move, swap
 
@@ -82,14 +82,14 @@ def walk(
     return score
 
 
-@inner
+@spliced
 def _take(space: Space, pooled: FloatArray, order: IntArray) -> None:
     for t in range(len(order)):
         space.whole[ORDER, t] = order[t]
     look(space, pooled)
 
 
-@inner
+@spliced
 def _total(space: Space, rules: Rules) -> float:
     score = 0.0
     for t in range(space.real.shape[2]):
@@ -97,7 +97,7 @@ def _total(space: Space, rules: Rules) -> float:
     return score
 
 
-@inner
+@spliced
 def _anneal(space: Space, pooled: FloatArray, rules: Rules, steps: int, hot: float, cost: FloatArray) -> None:
     """Simulated annealing over adjacent swaps with quick costs.
 
@@ -151,7 +151,7 @@ class Memory(NamedTuple):
     costs: FloatArray
 
 
-@inner
+@spliced
 def _new_memory(space: Space) -> Memory:
     p = space.real.shape[2]
     code, sets = np.empty(p, np.int64), np.zeros(p + 1, np.int64)
@@ -162,12 +162,12 @@ def _new_memory(space: Space) -> Memory:
     return Memory(code, sets, np.zeros(MEMORY, np.int64), np.empty(MEMORY))
 
 
-@inner
+@spliced
 def _note_swap(space: Space, t: int, memory: Memory) -> None:
     memory.sets[t + 1] = memory.sets[t] ^ memory.code[space.whole[ORDER, t]]
 
 
-@inner
+@spliced
 def _try(space: Space, rules: Rules, t: int, memory: Memory) -> tuple[bool, float, float]:
     """Costs at t and t + 1 if they were exchanged; and whether they now are, which is avoided if possible."""
     if calm_swapped(space, rules, t):
@@ -186,12 +186,12 @@ def _try(space: Space, rules: Rules, t: int, memory: Memory) -> tuple[bool, floa
     return True, upper, lower
 
 
-@inner
+@spliced
 def _cost(space: Space, rules: Rules, t: int, careful: bool) -> tuple[float, int, bool]:
     return full_cost(space, rules, t) if careful else quick_cost(space, rules, t)
 
 
-@inner
+@spliced
 def _insert(
     space: Space,
     pooled: FloatArray,
@@ -211,7 +211,7 @@ def _insert(
             break
 
 
-@inner
+@spliced
 def _sweep(
     space: Space,
     rules: Rules,
@@ -239,7 +239,7 @@ def _sweep(
     return moved
 
 
-@inner
+@spliced
 def _renew(
     space: Space, rules: Rules, t: int, careful: bool, before: float, restless: NDArray[np.bool_]
 ) -> float:
@@ -252,7 +252,7 @@ def _renew(
     return value
 
 
-@inner
+@spliced
 def _best_place(
     space: Space, rules: Rules, careful: bool, grain: float, far: float, start: int, cost: FloatArray
 ) -> int:
