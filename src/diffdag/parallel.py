@@ -6,6 +6,7 @@ comes out depends on the tasks alone: not on where they run, how many run at a t
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
 import operator
@@ -15,6 +16,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import metadata
@@ -80,7 +82,7 @@ def run_all(
     count = 1 if _inside.get() else _workers(jobs, operator.length_hint(tasks, sys.maxsize))
     if count == 1:
         return (_do(parcel, shared) for parcel in parcels)
-    return _on_this_machine(parcels, shared, count, prefer)
+    return (_in_threads if prefer == "threads" else _in_processes)(parcels, shared, count)
 
 
 def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
@@ -157,10 +159,14 @@ class _Shared:
 
 
 def _do(task: _Task[T], shared: tuple[Any, ...]) -> tuple[int, T]:
+    with one_blas_thread():
+        return _call(task, shared)
+
+
+def _call(task: _Task[T], shared: tuple[Any, ...]) -> tuple[int, T]:
     token = _inside.set(True)
     try:
-        with one_blas_thread():
-            return task.number, task.function(task.argument, *shared)
+        return task.number, task.function(task.argument, *shared)
     finally:
         _inside.reset(token)
 
@@ -223,18 +229,29 @@ def _workers(jobs: int | None, tasks: int) -> int:
     return max(1, min(count, tasks))
 
 
-def _on_this_machine(
-    tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int, prefer: str
-) -> Iterator[tuple[int, T]]:
+def _in_threads(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) -> Iterator[tuple[int, T]]:
+    """By the standard library: joblib asks its threads every ten milliseconds whether they are done."""
+    with one_blas_thread(), ThreadPoolExecutor(count) as pool:
+        flying: set[concurrent.futures.Future[tuple[int, T]]] = set()
+        try:
+            while True:
+                room = 2 * count - len(flying)
+                flying.update(pool.submit(_call, task, shared) for task in itertools.islice(tasks, room))
+                if not flying:
+                    return
+                ended, flying = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in ended:
+                    yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) -> Iterator[tuple[int, T]]:
     import joblib  # noqa: PLC0415
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
 
     pool = joblib.Parallel(
-        n_jobs=count,
-        backend="loky" if prefer == "processes" else "threading",
-        return_as="generator_unordered",
-        pre_dispatch="2*n_jobs",
-        batch_size=1,
+        n_jobs=count, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
     )
     results = pool(joblib.delayed(_do)(task, shared) for task in tasks)
     try:

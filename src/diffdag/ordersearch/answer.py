@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Answer:
         """Columns, causes first."""
         return list(self.optimum.best.order)
 
+    @cached_property
     def causes(self) -> dict[int, tuple[int, ...]]:
         """Changed causes of each variable that has any."""
         changed = self.optimum.best.changed
@@ -126,7 +128,7 @@ def fit_models(
     optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
     answer = Answer(first.names, optimum)
     tied = answer.tied()
-    directed = {(i, j) for i, causes in answer.causes().items() for j in causes} - tied
+    directed = {(i, j) for i, causes in answer.causes.items() for j in causes} - tied
     # Along a given order that is not the models' own, edges are those of regressions.
     structural = all(first.weights[edge] != second.weights[edge] for edge in directed)
     if structural:
@@ -155,7 +157,7 @@ def _regressions(
     answer: Answer, first: Moments, second: Moments
 ) -> dict[int, tuple[list[int], JointRegression]]:
     """For each variable of which something changed: its predecessors, and the regression on them."""
-    causes, separate, order = answer.causes(), answer.separate(), answer.order
+    causes, separate, order = answer.causes, answer.separate(), answer.order
     fits = {}
     for i in sorted(separate.union(causes)):
         earlier = order[: order.index(i)]
@@ -166,7 +168,7 @@ def _regressions(
 
 def _estimated_edges(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> Iterator[Edge]:
     names, tied = answer.names, answer.tied()
-    for i, causes in answer.causes().items():
+    for i, causes in answer.causes.items():
         earlier, fit = fits[i]
         for u, j in enumerate(causes):
             if (i, j) not in tied:
@@ -230,13 +232,13 @@ def _places(answer: Answer) -> dict[str, Any]:
     """Where each variable stands, by name."""
     names, tied = answer.names, answer.tied()
     active = answer.separate()
-    for i, causes in answer.causes().items():
+    for i, causes in answer.causes.items():
         active |= {i, *causes}
     loose = {node for edge in tied for node in edge}
     layers: dict[int, int] = {}
     for i in answer.order:  # causes come first here, so that their layers are known
-        settled = [j for j in answer.causes().get(i, ()) if (i, j) not in tied]
-        if i not in loose and (settled or any(i in others for others in answer.causes().values())):
+        settled = [j for j in answer.causes.get(i, ()) if (i, j) not in tied]
+        if i not in loose and (settled or any(i in others for others in answer.causes.values())):
             layers[i] = max((layers.get(j, -1) + 1 for j in settled), default=0)
     return {
         "method": "order",

@@ -1,13 +1,14 @@
 """What a change has to pay, by the number of predecessors.
 
 With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` and ``a + b log k``, with p all
-variables and k those that are ordered. The first makes false alarms vanish as rows grow; the second keeps them below 5 % of data sets without any
-change, however few the rows: a search over orders looks at many more regressions than there are pairs of
-variables, but their number grows with k alone. That is a level: the probability that twice a likelihood ratio
-of one true null hypothesis, chi-squared with one degree of freedom, is larger. With few rows, and many
-predecessors, likelihood ratios are larger by chance: the penalty is the value that the gain in the score (see
-`score`) takes where Student's t test, for a coefficient, or Fisher's F test, for a ratio of variances,
-reaches that level. docs/order.md has the simulations in which the constants were chosen.
+variables and k those that are ordered. The first makes false alarms vanish as rows grow; the second keeps them
+below 5 % of data sets without any change, however few the rows: a search over orders looks at many more
+regressions than there are pairs of variables, but their number grows with k alone. That is a level: the
+probability that twice a likelihood ratio of one true null hypothesis, chi-squared with one degree of freedom,
+is larger. With few rows, and many predecessors, likelihood ratios are larger by chance: the penalty is the
+value that the gain in the score (see `score`) takes where Student's t test, for a coefficient, or Fisher's F
+test, for a ratio of variances, reaches that level. docs/order.md has the simulations in which the constants
+were chosen.
 """
 
 from __future__ import annotations
