@@ -133,7 +133,7 @@ def genome(size: Size, seed: int) -> list[Table]:
     rows = []
     for p in size.genome_p:
         cell = {"p": p, "n": size.genome_n, "changes": size.genome_changes}
-        cell |= {"sets": size.sets_large, "seed": seed}
+        cell |= {"sets": size.genome_sets, "seed": seed}
         ((_, runs),) = run_cells("genome", size.genome_limit, [cell])
         for name in ("claimed", "right"):
             cell[name] = sum(column(runs, name))

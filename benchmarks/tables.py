@@ -35,6 +35,7 @@ class Size:
     genome_n: int = 400
     genome_changes: int = 16
     genome_limit: float = 3600.0
+    genome_sets: int = 2
     sets: int = 5
     sets_large: int = 3  # from p = 2000 on, and for what is slow
     limit: float = 240.0  # seconds for a cell
@@ -56,6 +57,7 @@ QUICK = Size(
     genome_n=60,
     genome_changes=4,
     genome_limit=60.0,
+    genome_sets=1,
     sets=2,
     sets_large=1,
     limit=60.0,

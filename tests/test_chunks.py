@@ -8,6 +8,7 @@ import pytest
 
 from diffdag import InputError, Moments
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
@@ -117,6 +118,12 @@ def client():
         distributed.Client(cluster) as connected,
     ):
         yield connected
+
+
+def test_a_scheduler_that_the_caller_set_comes_before_the_cluster(client, monkeypatch):
+    monkeypatch.setattr(client, "compute", lambda *rest, **more: pytest.fail("computed on the cluster"))
+    with dask.config.set(scheduler="synchronous"):
+        assert_same(Moments.from_dask(frame()), VALUES, NAMES)
 
 
 def test_a_cluster_of_processes(client):

@@ -9,6 +9,7 @@ import pytest
 
 from diffdag import cli
 from diffdag.data import read_table
+from diffdag.sem import LinearSEM, SEMPair, simulate_pair
 from diffdag.validation import DiffDagWarning
 
 RNG = np.random.default_rng(11)
@@ -156,6 +157,24 @@ def test_simulate_writes_two_tables_and_the_truth(pair, tmp_path, capsys):
     assert (tmp_path / "second.csv").read_bytes() == (pair / "second.csv").read_bytes()
     assert cli.run([*again, "--seed", "4"]) == 0
     assert (tmp_path / "second.csv").read_bytes() != (pair / "second.csv").read_bytes()
+
+
+@pytest.mark.parametrize("changes", [0, 3])
+def test_simulate_writes_the_truth_without_dense_matrices(changes, tmp_path, monkeypatch):
+    drawn = np.random.default_rng(840_302).spawn(3)[0]
+    pair = simulate_pair(9, neighbours=2, changes=changes, rng=drawn)
+    before, after, names = pair.first.weights, pair.second.weights, pair.first.names
+    rows = [
+        f"{names[j]},{names[i]},{float(before[i, j])!r},{float(after[i, j])!r}\n"
+        for i, j in zip(*np.nonzero(before != after), strict=True)
+    ]
+    monkeypatch.setattr(LinearSEM, "weights", property(lambda sem: pytest.fail("dense weights")))
+    monkeypatch.setattr(SEMPair, "changed", property(lambda pair: pytest.fail("dense changes")))
+    options = ["--p", "9", "--neighbours", "2", "--samples", "3", "--changes", str(changes)]
+    assert cli.run(["simulate", *options, "--seed", "840302", "--out", str(tmp_path)]) == 0
+    assert len(rows) == changes
+    header = "source,target,weight_first,weight_second\n"
+    assert (tmp_path / "truth.csv").read_bytes() == (header + "".join(rows)).encode()
 
 
 def test_fit_prints_the_summary_and_writes_nothing(pair, tmp_path, monkeypatch, capsys):

@@ -128,6 +128,44 @@ def test_columns_of_moments_can_be_chosen(folder, capsys, pair):
     fails(capsys, "names 'q'", "fit", *pair, "--columns", f"{A},q")
 
 
+@pytest.mark.parametrize("pair", [("first", "second.npz"), ("first.npz", "second")])
+def test_a_text_column_of_a_folder_is_dropped_beside_moments(folder, capsys, pair):
+    for side, table in TABLES.items():
+        for k, file in enumerate(sorted((folder / side).iterdir())):
+            table.iloc[300 * k : 300 * (k + 1)].assign(id="x").to_parquet(file)
+    expected = answer(capsys, "fit", "first.csv", "second.csv", "--drop", B)
+    assert answer(capsys, "fit", *pair, "--drop", f"id,{B}") == expected
+    assert answer(capsys, "fit", *pair, "--columns", f"{A},{C},{D}") == expected
+    fails(capsys, "drop= names 'q'", "fit", *pair, "--drop", "id,q")
+
+
+def test_what_only_the_moments_have_can_be_dropped(folder, capsys):
+    expected = answer(capsys, "fit", "first.csv", "second.csv", "--drop", B)
+    for file in (folder / "first").iterdir():
+        pd.read_parquet(file).drop(columns=B).to_parquet(file)
+    assert answer(capsys, "fit", "first", "second.npz", "--drop", B) == expected
+    fails(capsys, "drop= names 'q'", "fit", "first.npz", "second.npz", "--drop", "q")
+
+
+def test_a_pattern_may_be_in_the_name_of_a_folder(folder, capsys):
+    expected = answer(capsys, "fit", "first.csv", "second.csv")
+    for side in TABLES:
+        for file in (folder / side).iterdir():
+            (folder / f"{side}-{file.stem}").mkdir()
+            file.rename(folder / f"{side}-{file.stem}" / "table.parquet")
+    assert answer(capsys, "fit", "first-?/table.parquet", "second-[0-2]/table.parquet") == expected
+
+
+@pytest.mark.parametrize("arguments", [["first.npz", "second.npz"], ["first.csv", "first.npz"]])
+def test_moments_cannot_be_resampled(folder, capsys, arguments):
+    fails(
+        capsys,
+        "'first.npz' holds moments, which cannot be resampled; give the tables",
+        "resample",
+        *arguments,
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -149,3 +149,27 @@ def test_scans_find_the_largest_entries():
     top = peaks(blocks(), 50)
     np.testing.assert_array_equal(top.columns, np.abs(matrix).argmax(axis=1))
     np.testing.assert_array_equal(top.values, matrix[np.arange(50), top.columns])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_copies_of_columns_do_not_keep_the_solver_busy_for_ever(seed):
+    rng = np.random.default_rng(seed)
+    tables = [rng.standard_normal((25, 60)) for _ in range(2)]
+    tables = [np.column_stack([table, table[:, :30], -table[:, 30:40]]) for table in tables]
+    answer = precision_difference(*tables, method="dtrace", penalty=0.6)
+    assert answer.violation <= 1e-8
+
+
+@pytest.mark.parametrize("penalty", [0.95, 0.975, 0.99, 0.999])
+def test_penalties_just_below_the_largest_have_an_answer(penalty):
+    first, second = (Moments.from_array(table) for table in wide_tables(p=20, n=(200, 200)))
+    answer = precision_difference(first, second, method="dantzig", penalty=penalty)
+    assert answer.converged
+    assert 0 < answer.objective < 1
+
+
+def test_a_variable_that_is_constant_in_one_table_is_refused():
+    first, second = wide_tables(p=20, n=(200, 200))
+    second[:, 3] = 1.0
+    with pytest.raises(InputError, match=r"'X4'.*constant in the second table"):
+        precision_difference(Moments.from_array(first), Moments.from_array(second), method="dtrace")

@@ -235,6 +235,24 @@ class TestGraph:
         assert graph["Raf"]["Mek"]["change"] == "weakened"
         assert graph["PKA"]["PKC"] == {"directed": False}
 
+    @pytest.mark.parametrize("screened", [["Erk", "Akt"], ["Erk", ["Raf"], 3]])
+    def test_variables_that_were_screened_out_did_not_change(self, screened: list[Any]) -> None:
+        edges = (Edge("Raf", "Mek"), Edge("PKA", "PKC", directed=False))
+        result = make_result(edge_list=edges, order=(("Raf",), ("Mek",)), settings={"screened_out": screened})
+        graph = nx.parse_graphml(exchange.to_graphml(result))
+        roles = {name: node["role"] for name, node in graph.nodes.items()}
+        assert roles == {
+            **dict.fromkeys(("Raf", "Mek"), "changed"),
+            **dict.fromkeys(("PKA", "PKC"), "unresolved"),
+            "Erk": "screened out",
+            "Akt": "invariant",
+        }
+
+    @pytest.mark.parametrize("odd", [None, 3, "Erk", {"Erk": 1}])
+    def test_settings_of_other_kinds_screen_nothing_out(self, odd: object) -> None:
+        graph = make_result(settings={"screened_out": odd}).to_networkx()
+        assert graph.nodes["Erk"]["role"] == "changed"
+
     def test_graphml_reads_back(self) -> None:
         text = exchange.to_graphml(make_result())
         graph = nx.parse_graphml(text)

@@ -131,9 +131,19 @@ def test_robust_covariances_screen_on_what_they_see(covariance):
     assert len(found - pair.edges) <= 1
 
 
-def test_two_copies_of_a_column_are_no_neighbours():
+def test_a_copy_of_a_column_is_no_neighbour_and_hides_none():
     _, first, second = wide_pair(p=300, n=60)
+    alone = find_neighbourhoods(standardise_rows(first, second)[0], 60, 60, silent)
     first, second = (np.column_stack([table, table[:, 0]]) for table in (first, second))
     found = find_neighbourhoods(standardise_rows(first, second)[0], 60, 60, silent)
-    assert 300 not in found.of(0)
-    assert np.isfinite(found.coefficients).all()
+    assert alone.of(0)
+    assert found.of(0) == alone.of(0)
+
+
+@pytest.mark.filterwarnings("ignore:the spearman correlations:diffdag.DiffDagWarning")
+def test_no_more_is_kept_than_what_ranks_are_worth():
+    _, first, second = wide_pair(p=200, n=60, changes=2)
+    result = DifferenceDAG(covariance="spearman").fit(first, second).result_
+    kept = 200 - len(result.settings["screened_out"])
+    assert kept <= most_variables(min(result.samples)) < most_variables(60)
+    assert f"{min(result.samples)} rows can order at most" in " ".join(result.notes)

@@ -177,6 +177,18 @@ def test_the_model_keeps_its_own_copy():
     assert sem.noise_variances[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         sem.weights[1, 0] = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        sem.effects.data[0] = 3.0
+    with pytest.raises(ValueError, match="read-only"):
+        sem.effects[1, 0] = 3.0
+
+
+def test_changed_entries_are_the_places_where_the_weights_differ():
+    pair = simulate_pair(p=12, neighbours=4, change=0.3, rng=840_301)
+    expected = np.nonzero(pair.first.weights != pair.second.weights)
+    assert len(expected[0]) > 5
+    for found, wanted in zip(pair.changed_entries, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 ZEROS = np.zeros((2, 2))

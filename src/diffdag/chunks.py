@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from diffdag.data import FloatArray, _Source
+from diffdag.data import FloatArray, Source
 from diffdag.moments import Moments
 from diffdag.progress import Progress, show_progress
 from diffdag.validation import (
@@ -84,7 +84,7 @@ def _frame_blocks(frame: Any, names: Sequence[str] | None) -> tuple[tuple[str, .
     have = [str(name) for name in frame.columns]
     chosen = check_choice("names", names, [have])
     if chosen is None:
-        labels = _Source.of(frame._meta, "Dask").row_labels()
+        labels = Source.of(frame._meta, "Dask").row_labels()
         chosen = [name for name in have if name not in labels]
     if not chosen:
         raise InputError("the Dask dataframe has no columns; give a table with at least one")
@@ -106,7 +106,7 @@ def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -
 
 
 def _frame_values(frame: pd.DataFrame, names: tuple[str, ...], label: str) -> FloatArray:
-    source = _Source.of(frame, label)
+    source = Source.of(frame, label)
     check_numeric(source.unfit(names))
     return source.values(names)
 
@@ -173,7 +173,11 @@ def _on_cluster(client: Any, leaves: list[Any], advance: Any) -> Moments | None:
 
 
 def _client() -> Any:
-    """The client of a cluster, if that is where Dask would compute now."""
+    """The client of a cluster, if that is where Dask would compute now.
+
+    Unlike `diffdag.parallel.active_client`, a scheduler that the caller has set comes first, as it does for
+    everything else that Dask computes.
+    """
     from dask.base import get_scheduler  # noqa: PLC0415
 
     owner = getattr(get_scheduler(), "__self__", None)

@@ -109,7 +109,7 @@ def align_tables(
     array([3., 1.])
     """
     check_missing_option(missing)
-    sources = [_Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
+    sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
     if sources[0].named != sources[1].named:
         raise InputError(
             "one table has column names and the other is an array without; give two arrays or two tables"
@@ -127,7 +127,7 @@ def align_tables(
 
 
 def _select(
-    sources: list[_Source],
+    sources: list[Source],
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     labels: tuple[str, str],
@@ -189,7 +189,7 @@ def _handle_gaps(
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
+class Source:
     """One table as the user gave it, seen as named columns of any kind."""
 
     label: str
@@ -200,7 +200,7 @@ class _Source:
     named: bool = True
 
     @classmethod
-    def of(cls, table: Any, label: str) -> _Source:
+    def of(cls, table: Any, label: str) -> Source:
         if isinstance(table, np.ndarray):
             return cls._of_array(table, label)
         if isinstance(table, pd.DataFrame):
@@ -215,7 +215,7 @@ class _Source:
         return cls(label, list(arrow.column_names), arrow.columns, arrow.num_rows, arrow)
 
     @classmethod
-    def _of_array(cls, array: NDArray[Any], label: str) -> _Source:
+    def _of_array(cls, array: NDArray[Any], label: str) -> Source:
         if isinstance(array, np.ma.MaskedArray):
             array = np.ma.filled(array.astype(float), np.nan)
         array = np.asarray(array)
@@ -247,7 +247,7 @@ class _Source:
         lookup = self._lookup()
         array = np.empty((self.rows, len(names)))
         for k, name in enumerate(names):
-            array[:, k] = _to_float(lookup[name])
+            array[:, k] = to_float(lookup[name])
         return array
 
     def _lookup(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def _is_numeric(column: Any) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
 
 
-def _to_float(column: Any) -> FloatArray:
+def to_float(column: Any) -> FloatArray:
     """A numeric column of any kind as floats, missing values as NaN."""
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)

@@ -159,20 +159,32 @@ class DifferenceDAG:
             Called with the number of steps done, their total, and what is being done: ``progress=print``.
         """
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        return self.fit_tables(tables, progress=progress)
+
+    def fit_tables(self, tables: Tables, *, progress: Progress | None = None) -> Self:
+        """Fit two tables that are aligned already."""
         self._check_parameters()
         knowledge = self._knowledge(tables.names)
         kept = self._screen_rows(tables, progress)
-        before, after = table_moments(
-            tables.first if kept is None else tables.first[:, kept.members],
-            tables.second if kept is None else tables.second[:, kept.members],
-            tables.names if kept is None else [tables.names[k] for k in kept.members],
-            covariance=self.covariance,
-            effective_samples=self.effective_samples,
-        )
+        before, after = self._moments(tables, kept)
+        if kept is not None and len(kept.ranked) > (most := _most(before, after)):
+            kept = kept.at_most(most)  # ranks are worth fewer rows than there are
+            before, after = self._moments(tables, kept)
         rows = (len(tables.first), len(tables.second))
         fewer = (before.n, after.n) != rows
         notes = (*tables.notes, *([_fewer_rows(rows, (before.n, after.n))] if fewer else []))
         return self._fit_moments(tables.names, before, after, knowledge, kept, notes, progress)
+
+    def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
+        """Moments of all variables, or of those that were kept."""
+        columns = slice(None) if kept is None else kept.members
+        return table_moments(
+            tables.first[:, columns],
+            tables.second[:, columns],
+            tables.names if kept is None else [tables.names[k] for k in kept.members],
+            covariance=self.covariance,
+            effective_samples=self.effective_samples,
+        )
 
     def fit_moments(self, first: Moments, second: Moments, *, progress: Progress | None = None) -> Self:
         """Fit the moments of two tables; the data are not needed.
@@ -293,6 +305,12 @@ class DifferenceDAG:
             if getattr(self, name) is not None:
                 known = "paper" if self.method == "order" else "order"
                 raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{known}'")
+
+
+def _most(first: Moments, second: Moments) -> int:
+    from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415
+
+    return most_variables(min(first.n, second.n))
 
 
 def _among(knowledge: BoolArray | None, members: Sequence[int]) -> BoolArray:

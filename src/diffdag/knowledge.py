@@ -99,7 +99,7 @@ def precedence(
     direct = np.zeros((len(variables), len(variables)), bool)
     for relation in known.values():
         direct |= relation
-    before = _closure(direct)
+    before = _closure_among(direct)
     if before.diagonal().any():
         raise InputError(_contradiction(variables, _shortest_cycle(direct), known))
     return before
@@ -231,6 +231,14 @@ def _pair(option: str, pair: Direction) -> tuple[str, str]:
 
 
 # Matrices of direct precedence to the answer.
+
+
+def _closure_among(direct: BoolArray) -> BoolArray:
+    """Transitive closure; the work grows with the variables of which anything is known."""
+    known = np.flatnonzero(direct.any(axis=0) | direct.any(axis=1))
+    before = np.zeros_like(direct)
+    before[np.ix_(known, known)] = _closure(direct[np.ix_(known, known)])
+    return before
 
 
 def _closure(direct: BoolArray) -> BoolArray:

@@ -78,22 +78,6 @@ class Moments:
             raise InputError("the scatter is not a symmetric matrix with a non-negative diagonal")
 
     @classmethod
-    def _of(cls, names: tuple[str, ...], n: int, mean: FloatArray, scatter: FloatArray) -> Moments:
-        """Moments from arrays just made here: nothing is copied, and the scatter is known to be symmetric.
-
-        Where the diagonal is finite, so is all of it, by the inequality of Cauchy and Schwarz.
-        """
-        diagonal = np.einsum("ii->i", scatter)
-        _check(names, np.isfinite(mean) & np.isfinite(diagonal))
-        np.maximum(diagonal, 0.0, out=diagonal)  # constant columns, whose rounding errors may be negative
-        moments = object.__new__(cls)
-        for array in (mean, scatter):
-            array.flags.writeable = False
-        for name, value in (("names", names), ("n", n), ("mean", mean), ("scatter", scatter)):
-            object.__setattr__(moments, name, value)
-        return moments
-
-    @classmethod
     def from_array(cls, values: ArrayLike, names: Sequence[str] | None = None) -> Moments:
         """Moments of an array with one row an observation."""
         table = np.asarray(values)
@@ -110,7 +94,7 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
             for start in range(0, len(table), step):
                 sums.add(table[start : start + step])
-        return cls._of(labels, sums.n, sums.mean, sums.scatter)
+        return moments_of_sums(labels, sums.n, sums.mean, sums.scatter)
 
     @classmethod
     def from_parquet(
@@ -238,7 +222,7 @@ class Moments:
         scatter = self.scatter + other.scatter
         with np.errstate(over="ignore", invalid="ignore"):
             add_square(scatter, shift, self.n * (other.n / n))
-            return Moments._of(self.names, n, self.mean + shift * (other.n / n), scatter)
+            return moments_of_sums(self.names, n, self.mean + shift * (other.n / n), scatter)
 
     def select(self, names: Sequence[str]) -> Moments:
         """The moments of some of the variables, in the order given."""
@@ -250,7 +234,7 @@ class Moments:
         if unknown:
             raise InputError(f"no variable named {', '.join(map(repr, unknown))} in these moments")
         index = [place[name] for name in names]
-        return Moments._of(names, self.n, self.mean[index], self.scatter[np.ix_(index, index)])
+        return moments_of_sums(names, self.n, self.mean[index], self.scatter[np.ix_(index, index)])
 
     def covariance(self) -> FloatArray:
         """``scatter / n``, the paper's sample covariance."""
@@ -280,6 +264,22 @@ class Moments:
             raise InputError(f"{path}: moments of schema {schema}; this version reads schema {SCHEMA}")
         mean.flags.writeable = scatter.flags.writeable = False  # nobody else's: no need to copy them
         return cls(names, n, mean, scatter)
+
+
+def moments_of_sums(names: tuple[str, ...], n: int, mean: FloatArray, scatter: FloatArray) -> Moments:
+    """Moments that take over arrays just made: nothing is copied, and the scatter is known to be symmetric.
+
+    Where the diagonal is finite, so is all of it, by the inequality of Cauchy and Schwarz.
+    """
+    diagonal = np.einsum("ii->i", scatter)
+    _check(names, np.isfinite(mean) & np.isfinite(diagonal))
+    np.maximum(diagonal, 0.0, out=diagonal)  # constant columns, whose rounding errors may be negative
+    moments = object.__new__(Moments)
+    for array in (mean, scatter):
+        array.flags.writeable = False
+    for name, value in (("names", names), ("n", n), ("mean", mean), ("scatter", scatter)):
+        object.__setattr__(moments, name, value)
+    return moments
 
 
 def holds_moments(path: str | Path) -> bool:

@@ -32,7 +32,7 @@ from diffdag.knowledge import precedence
 from diffdag.moments import Moments
 from diffdag.parallel import run_all
 from diffdag.progress import Progress, show_progress
-from diffdag.robust import table_moments
+from diffdag.robust import independent_rows, table_scores
 from diffdag.validation import DiffDagWarning, InputError, Missing, check_shape
 
 if TYPE_CHECKING:
@@ -248,11 +248,9 @@ def _rows_drawn(tables: Tables, settings: dict[str, Any], kind: Kind) -> tuple[i
     worth = len(tables.first), len(tables.second)
     if settings["effective_samples"] is not None:
         covariance: Any = "sample" if settings["covariance"] == "sample" else "winsorised"
-        option = settings["effective_samples"]
-        moments = table_moments(
-            tables.first, tables.second, tables.names, covariance=covariance, effective_samples=option
-        )
-        worth = moments[0].n, moments[1].n
+        scores = table_scores(tables.first, tables.second, covariance)
+        first, second = independent_rows(settings["effective_samples"], scores)
+        worth = round(first), round(second)
     return worth if kind == "bootstrap" else (worth[0] // 2, worth[1] // 2)
 
 
@@ -300,8 +298,8 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, plan: _Plan) ->
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiffDagWarning)
-            moments = table_moments(first[parts[0]], second[parts[1]], plan.names, covariance=model.covariance)
-            edges = model.fit_moments(*moments).result_.edge_list
+            tables = Tables(first[parts[0]], second[parts[1]], plan.names)
+            edges = model.fit_tables(tables).result_.edge_list
     except InputError as error:
         return {"fit": number, "edges": [], "why": str(error)}
     place = {name: k for k, name in enumerate(plan.names)}

@@ -43,6 +43,7 @@ from diffdag.validation import DiffDagWarning, InputError, check_shape, check_va
 FloatArray = NDArray[np.float64]
 Covariance = Literal["sample", "winsorised", "spearman", "kendall"]
 COVARIANCES: tuple[Covariance, ...] = get_args(Covariance)
+PAIRS = 1_000  # columns whose pairs with all others are looked at together
 RANKED = ("spearman", "kendall")
 
 CLIP = 3.0  # robust standard deviations
@@ -170,8 +171,11 @@ def effective_samples(values: ArrayLike) -> float:
     correlations = np.zeros((max(map(len, columns)), len(columns)))
     for j, column in enumerate(columns):
         correlations[: len(column), j] = column
-    repeats = np.maximum(1.0, 1 + 2 * correlations.T @ correlations)
-    return float(len(table) / repeats.mean())
+    total = 0.0
+    for start in range(0, len(columns), PAIRS):  # all pairs of many columns do not fit into memory
+        repeats = 1 + 2 * correlations[:, start : start + PAIRS].T @ correlations
+        total += float(np.maximum(1.0, repeats).sum())
+    return len(table) * len(columns) ** 2 / total
 
 
 def _autocorrelations(column: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from diffdag.moments import Moments
-from diffdag.precision.dtrace import solve_dtrace
+from diffdag.precision.dtrace import descend
 from diffdag.precision.problem import Penalty, standardise
 
 PENALTY_RATE = 0.1
@@ -37,10 +37,10 @@ def default_penalty(first: Moments, second: Moments) -> tuple[Penalty, str]:
     if (p <= FEW_VARIABLES and n > 2 * p) or problem.penalty_max == 0:
         return rate, ""
     least = PENALTY_RATE * math.sqrt(math.log(p) / n) / problem.penalty_max
-    chosen = 1.0
+    chosen, start = 1.0, None
     for fraction in reversed((least, *(f for f in FRACTIONS if f > least))):
         trial = problem.at_penalty(fraction * problem.penalty_max)
-        rough = solve_dtrace(trial, 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
+        rough, start = descend(trial, start, 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
         if rough.violation > 1e-2 * trial.penalty or rough.delta.nnz > ENTRIES_PER_VARIABLE * p:
             break
         chosen = fraction

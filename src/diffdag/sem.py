@@ -87,7 +87,7 @@ class LinearSEM:
             raise InputError(f"noise must be one of {', '.join(_NOISE)}; it is {noise!r}")
         self.noise: Noise = noise
         self.order = causal_order(self.effects)
-        self.noise_variances.flags.writeable = False
+        self.noise_variances.flags.writeable = self.effects.data.flags.writeable = False
 
     def __repr__(self) -> str:
         return f"LinearSEM({len(self.names)} variables, {self.effects.nnz} edges)"
@@ -160,11 +160,12 @@ class SEMPair:
     def changed(self) -> NDArray[np.bool_]:
         """``[i, j]`` is true where the effect of ``j`` on ``i`` differs."""
         changed = np.zeros(self.first.effects.shape, bool)
-        changed[self._entries()] = True
+        changed[self.changed_entries] = True
         return changed
 
-    def _entries(self) -> tuple[IntArray, IntArray]:
-        """Effects and causes that changed."""
+    @property
+    def changed_entries(self) -> tuple[IntArray, IntArray]:
+        """Where `changed` is true: indices of the effects and of their causes, by effect, then by cause."""
         rows, columns = (self.first.effects - self.second.effects).nonzero()
         return rows, columns
 
@@ -177,7 +178,7 @@ class SEMPair:
     def edges(self) -> set[tuple[str, str]]:
         """The difference DAG as (source, target) names."""
         names = self.first.names
-        return {(names[j], names[i]) for i, j in zip(*self._entries(), strict=True)}
+        return {(names[j], names[i]) for i, j in zip(*self.changed_entries, strict=True)}
 
 
 def simulate_pair(

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from diffdag.accumulate import Accumulator, block_rows
 from diffdag.batches import Kind, Part, Source, ahead, find_files, open_part
-from diffdag.data import _Source, _to_float
-from diffdag.moments import Moments
+from diffdag.data import Source as Columns
+from diffdag.data import to_float
+from diffdag.moments import Moments, moments_of_sums
 from diffdag.progress import Progress, show_progress
 from diffdag.validation import (
     InputError,
@@ -80,7 +81,7 @@ def _choose(
         label = f"'{part.path}'"
         unwanted = set(drop or ())
         if columns is None:
-            row_labels = _Source.of(part.head, label).row_labels() - unwanted
+            row_labels = Columns.of(part.head, label).row_labels() - unwanted
             unwanted |= row_labels
             notes.update((f"column '{name}' holds row labels and was left out", None) for name in row_labels)
         wanted = set(part.head.column_names if columns is None else columns) - unwanted
@@ -98,12 +99,12 @@ def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
     """Refuse columns that are not numbers, with the first such value."""
     for part in parts:
         label = f"'{part.path}'"
-        bad = [column.name for column in _Source.of(part.head, label).unfit(names)]
+        bad = [column.name for column in Columns.of(part.head, label).unfit(names)]
         if bad:
             with contextlib.closing(part.batches(bad)) as batches:
                 first = next(batches, None)
             table = part.head if first is None else pa.Table.from_batches([first])
-            check_numeric(_Source.of(table, label).unfit(bad))
+            check_numeric(Columns.of(table, label).unfit(bad))
 
 
 class _Rows:
@@ -158,7 +159,7 @@ class _Rows:
         if self._sums.n == 0:
             why = "every row has missing values" if self._seen else "there are no rows"
             raise InputError(f"{why} in the files given; check the export")
-        return Moments._of(self.names, self._sums.n, self._sums.mean, self._sums.scatter)
+        return moments_of_sums(self.names, self._sums.n, self._sums.mean, self._sums.scatter)
 
     def notes(self) -> tuple[str, ...]:
         """How many rows were dropped, if any."""
@@ -175,7 +176,7 @@ def _numbers(column: Any) -> NDArray[Any]:
     if plain and column.null_count == 0:
         values: NDArray[Any] = column.to_numpy()
         return values
-    return _to_float(pa.chunked_array([column]))
+    return to_float(pa.chunked_array([column]))
 
 
 def _refuse(

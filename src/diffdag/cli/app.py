@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import glob
 import io
 import os
 import sys
@@ -169,10 +170,16 @@ def _reduced(path: Path) -> bool:
     """Whether only moments will be known: of a file of them, or of too many rows to hold."""
     from diffdag.moments import holds_moments  # noqa: PLC0415
 
-    return path.is_dir() or (not path.exists() and bool(set(path.name) & set("*?["))) or holds_moments(path)
+    return path.is_dir() or (not path.exists() and glob.has_magic(str(path))) or holds_moments(path)
 
 
-def _read_moments(paths: Sequence[Path], *, missing: str = "error", **choice: Any) -> tuple[Any, Any]:
+def _read_moments(
+    paths: Sequence[Path],
+    *,
+    columns: list[str] | None = None,
+    drop: list[str] | None = None,
+    missing: str = "error",
+) -> tuple[Any, Any]:
     """Load files of moments, and reduce what is given as rows."""
     from diffdag.files import check_file  # noqa: PLC0415
     from diffdag.moments import Moments, choose, holds_moments  # noqa: PLC0415
@@ -186,17 +193,23 @@ def _read_moments(paths: Sequence[Path], *, missing: str = "error", **choice: An
         refuse(f"'{saved[0]}' holds moments and '{tables[0]}' is a table; reduce it with diffdag moments first")
     if saved and missing != "error":
         refuse(f"--missing acts on rows, and '{saved[0]}' holds moments; leave it out")
+    loaded = {path: Moments.load(path) for path in saved}
+    held = {name for moments in loaded.values() for name in moments.names}
+    # What no file of moments has must go before the rows are read: it need not be numbers.
+    early = [name for name in drop or () if name not in held] if saved else drop
     both = []
     for path in paths:
-        if path in saved:
-            both.append(Moments.load(path))
+        if path in loaded:
+            both.append(loaded[path])
             continue
-        streamed = stream_moments(path, missing=missing, progress=True, **({} if saved else choice))  # type: ignore[arg-type]
+        streamed = stream_moments(path, columns=columns, drop=early, missing=missing, progress=True)  # type: ignore[arg-type]
         for note in streamed.notes:
             say(f"note: {note}")
         both.append(streamed.moments)
-    one, two = choose(both[0], both[1], **choice) if saved else both
-    return one, two
+    if not saved:
+        return both[0], both[1]
+    late = drop if len(saved) == len(paths) else [name for name in drop or () if name in held]
+    return choose(both[0], both[1], columns, late)
 
 
 def print_files(files: Sequence[Path]) -> None:

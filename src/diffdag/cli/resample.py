@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.cli.app import app, check_folder, print_files, read_pair, say, split_names
+from diffdag.cli.app import app, check_folder, print_files, read_pair, refuse, say, split_names
 from diffdag.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
 from diffdag.cli.fit import Method
 
@@ -52,6 +52,7 @@ def resample(
     """Fit many resamples of both tables: how often is each change found, and in which direction?"""
     check_folder(out)
     check_workers(jobs, dask)
+    _check_tables(first, second)
     one, two, _ = read_pair(first, second, group, first_group, second_group)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
     from diffdag.parallel import find_client  # noqa: PLC0415
@@ -85,6 +86,14 @@ def resample(
     if files and not json:
         print()
         print_files(files)
+
+
+def _check_tables(*paths: Path | None) -> None:
+    from diffdag.moments import holds_moments  # noqa: PLC0415
+
+    for path in paths:
+        if path is not None and holds_moments(path):
+            refuse(f"'{path}' holds moments, which cannot be resampled; give the tables")
 
 
 def _write(answer: Resamples, out: Path) -> list[Path]:

@@ -10,6 +10,8 @@ import typer
 from diffdag.cli.app import app, check_folder, print_files, refuse, split_numbers
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from diffdag.sem import SEMPair
 
 
@@ -64,19 +66,32 @@ def simulate(
     print_files(files)
 
 
+def _truth(pair: SEMPair) -> pd.DataFrame:
+    """The changed edges and their weights, without any p x p array."""
+    import pandas as pd  # noqa: PLC0415
+
+    effects, causes = pair.changed_entries
+    names = pair.first.names
+    columns: dict[str, Any] = {
+        "source": [names[j] for j in causes],
+        "target": [names[i] for i in effects],
+    }
+    for side in ("first", "second"):
+        weights = getattr(pair, side).effects
+        # SciPy answers with a sparse array where no entry is asked for.
+        columns[f"weight_{side}"] = weights[effects, causes] if len(effects) else []
+    return pd.DataFrame(columns)
+
+
 def _write_simulation(pair: SEMPair, tables: dict[str, Any], out: Path) -> list[Path]:
     """Render everything before the first file is written."""
     import pandas as pd  # noqa: PLC0415
 
     from diffdag.atomic import write_atomic  # noqa: PLC0415
 
-    names, before, after = pair.first.names, pair.first.weights, pair.second.weights
-    truth = [
-        (names[j], names[i], before[i, j], after[i, j])
-        for i, j in sorted(zip(*pair.changed.nonzero(), strict=True))
-    ]
-    frames = {name: pd.DataFrame(table, columns=list(names)) for name, table in tables.items()}
-    frames["truth.csv"] = pd.DataFrame(truth, columns=["source", "target", "weight_first", "weight_second"])
+    names = list(pair.first.names)
+    frames = {name: pd.DataFrame(table, columns=names) for name, table in tables.items()}
+    frames["truth.csv"] = _truth(pair)
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
     out.mkdir(parents=True, exist_ok=True)
     return [write_atomic(out / name, text) for name, text in texts.items()]

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from diffdag.moments import Moments
 from diffdag.ordersearch.score import CHANGE
-from diffdag.ordersearch.screen import Progress, Screened, silent
+from diffdag.ordersearch.screen import Progress, Screened, screening_note, silent
 from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
 from diffdag.ordersearch.state import FloatArray
 from diffdag.result import DifferenceResult, Edge, estimated_edge, model_edges
@@ -100,9 +100,14 @@ def fit_samples(
         delta_entries=_among_all(_precision_difference(answer, fits), screened.members, len(names)),
         samples=(first.n, second.n),
         settings={**_settings(answer, problem, settings), "screened_out": out, **screened.settings},
-        notes=(*screened.notes, *_notes(answer)),
+        notes=(*_screening_notes(names, first, second), *_notes(answer)),
         **_places(answer),
     )
+
+
+def _screening_notes(names: tuple[str, ...], first: Moments, second: Moments) -> list[str]:
+    fewer = len(first.names) < len(names)
+    return [screening_note(len(names), len(first.names), min(first.n, second.n))] if fewer else []
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -256,8 +261,8 @@ def _notes(answer: Answer) -> Iterator[str]:
     optimum, names = answer.optimum, answer.names
     if optimum.starts and optimum.reached < 2:
         yield (
-            f"only 1 of {plural(optimum.starts, 'start')} of the search reached the best score: a better order "
-            "may exist; drop variables, or give what you know (tiers, directions)"
+            f"{optimum.reached} of {plural(optimum.starts, 'start')} of the search found these changes, so a "
+            "better order may exist; drop variables, or give what you know (tiers, directions)"
         )
     if answer.separate():
         yield f"noise variances differ: {join_names(names[k] for k in sorted(answer.separate()))}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -27,6 +27,7 @@ class Neighbourhoods:
     chosen: IntArray
     coefficients: FloatArray
     variances: FloatArray
+    copies: dict[int, list[int]] = field(default_factory=dict)  # other variables that are the same
 
     def of(self, variable: int) -> list[int]:
         """Neighbours of one variable, the closest first."""
@@ -56,8 +57,7 @@ def find_neighbourhoods(
     active = everything
     for step in range(MOST):
         progress(step, MOST, "Looking for neighbours")
-        others, covariances = _closest(problem, found, active, weights)
-        share = covariances**2 / (found.variances[active] * variances[others])
+        others, share = _closest(problem, found, active, variances, weights)
         pays = (-rows / 2 * np.log1p(-np.minimum(share, NEARLY_ALL)) > price) & (share < NEARLY_ALL)
         active, others = active[pays], others[pays]
         if len(active) == 0:
@@ -75,20 +75,35 @@ def _pooled(
 
 
 def _closest(
-    problem: SparseProblem, found: Neighbourhoods, active: IntArray, weights: tuple[float, float]
+    problem: SparseProblem,
+    found: Neighbourhoods,
+    active: IntArray,
+    variances: FloatArray,
+    weights: tuple[float, float],
 ) -> tuple[IntArray, FloatArray]:
-    """For each of some variables, the other one with the largest covariance with what is left; and that."""
+    """For each of some variables, the other one that explains the largest share of what is left; and that.
 
-    def without_itself() -> Blocks:
+    Itself, its neighbours and its copies, which would explain all, are left out.
+    """
+
+    def others() -> Blocks:
         for start, block in problem.mixture_blocks(found.residuals(active), *weights):
-            line = np.arange(len(block))
-            block[line, active[start : start + len(block)]] = 0.0
-            chosen = found.chosen[active[start : start + len(block)]]
+            own = active[start : start + len(block)]
+            block[np.arange(len(block)), own] = 0.0
+            chosen = found.chosen[own]
             at, which = np.nonzero(chosen >= 0)
             block[at, chosen[at, which]] = 0.0
-            yield start, block
+            for line, k in enumerate(own.tolist()):
+                if k in found.copies:
+                    block[line, found.copies[k]] = 0.0
+            share = np.square(block, out=block)
+            share /= found.variances[own][:, None] * variances
+            for line, copy in zip(*np.nonzero(share >= NEARLY_ALL), strict=True):
+                share[line, copy] = 0.0
+                found.copies.setdefault(int(own[line]), []).append(int(copy))
+            yield start, share
 
-    top = peaks(without_itself(), len(active))
+    top = peaks(others(), len(active))
     return top.columns, top.values
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -43,9 +43,17 @@ def silent(done: int, total: int, what: str) -> None:
 class Screened:
     """The columns to search on, and what to tell about the others."""
 
-    members: Sequence[int]
+    ranked: Sequence[int]  # the most important first
     settings: dict[str, object] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> list[int]:
+        """In the order of the columns."""
+        return sorted(self.ranked)
+
+    def at_most(self, count: int) -> Screened:
+        """The most important ones."""
+        return replace(self, ranked=self.ranked[:count])
 
 
 def most_variables(rows: int) -> int:
@@ -55,18 +63,22 @@ def most_variables(rows: int) -> int:
 
 def screen(problem: SparseProblem, n1: int, n2: int, progress: Progress = silent) -> Screened:
     """The variables that seem to take part in a change, and their neighbours."""
-    most = most_variables(min(n1, n2))
     around = find_neighbourhoods(problem, n1, n2, progress)
     progress(0, 1, "Looking for changes")
     suspects = _suspects(problem, around, n1, n2)
-    members = _with_neighbours(suspects, around, most)
-    reason = f"{min(n1, n2)} rows can order" if most < MOST else "the search can take"
-    note = (
-        f"{plural(problem.p - len(members), 'variable')} of {problem.p} were screened out before the search, "
-        f"because {reason} at most {most}. Changes there are not seen, and weights are given the variables "
-        "that were kept"
+    return Screened(
+        _with_neighbours(suspects, around, most_variables(min(n1, n2))), {"suspects": len(suspects)}
     )
-    return Screened(members, {"suspects": len(suspects)}, (note,))
+
+
+def screening_note(p: int, kept: int, rows: int) -> str:
+    """What a user should know about variables that were not ordered."""
+    most = most_variables(rows)
+    reason = f"{rows} rows can order" if most < MOST else "the search can take"
+    return (
+        f"{plural(p - kept, 'variable')} of {p} were screened out before the search, because {reason} "
+        f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"
+    )
 
 
 def _suspects(problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int) -> list[int]:
@@ -112,4 +124,4 @@ def _with_neighbours(suspects: Sequence[int], around: Neighbourhoods, most: int)
         if len(members) >= most or (k not in members and len(members) >= 2):
             break
         members.update(dict.fromkeys([k, *around.of(k)][: most - len(members) + 1]))
-    return tuple(sorted(list(members)[:most]))
+    return tuple(members)[:most]

@@ -197,7 +197,7 @@ def _walk_many(
         better = min(turned.values(), key=lambda item: item.score)
         if better.score < best.score - ROUNDING:
             best = _polish(problem, better)
-    reached = max(1, sum(_agree(problem, item, best) for item in found))
+    reached = sum(_agree(problem, item, best) for item in found)
     orders = [*found, *turned.values()]
     return Optimum(best, len(found), reached, {edge: _margin(edge, orders, best) for edge in _edges(best)})
 

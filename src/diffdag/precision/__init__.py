@@ -26,7 +26,7 @@ from diffdag.precision.problem import (
     standardise,
 )
 from diffdag.precision.rows import standardise_rows
-from diffdag.validation import DiffDagWarning, InputError, join_names
+from diffdag.validation import DiffDagWarning, InputError, check_varies
 
 __all__ = [
     "ESTIMATORS",
@@ -164,9 +164,8 @@ def _problem(
     if first.names != second.names:
         second = second.select(first.names)
     scale = pooled_scale(first, second)
-    constant = [name for name, size in zip(first.names, scale, strict=True) if not size > 0]
-    if constant:
-        raise InputError(f"constant in both tables: {join_names(constant)}; drop them or check the export")
+    for moments, label in ((first, "first"), (second, "second")):
+        check_varies(moments.names, ~(moments.scatter.diagonal() > 0), label)
     return standardise(first, second), first.names, scale, min(first.n, second.n)
 
 

@@ -118,6 +118,10 @@ class _Master:
             easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS, START_ROUNDS
         ).delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
+        if len(signs) == 0:  # just below the penalty at which the answer is zero
+            found = peaks(self.problem.residual_blocks(csr_array((p, p))), p)
+            row = np.array([np.abs(found.values).argmax()])
+            entries, signs = (row, found.columns[row]), -np.sign(found.values[row])
         self._add_constraints(entries)
         self._add_variables(entries, signs)
 
@@ -202,8 +206,9 @@ class _Master:
 
     def tighten_bounds(self) -> None:
         """Little more than the first ``Y`` needs: rows without their columns would drive it far out."""
-        if self.problem.p > SMALL:
-            self._set_bounds(BOUND_ROOM * float(self.sizes.max()))
+        largest = float(self.sizes.max(initial=0.0))
+        if self.problem.p > SMALL and largest > 0:
+            self._set_bounds(BOUND_ROOM * largest)
 
     def _set_bounds(self, bound: float) -> None:
         self.bound = bound

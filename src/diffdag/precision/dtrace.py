@@ -59,7 +59,7 @@ def descend(
     max_sweeps: int = MAX_SWEEPS,
     patience: int = 2,
 ) -> tuple[Solution, Start]:
-    """The same from the end of a descent for another penalty on; also where this one ended."""
+    """The same from the end of a descent for a larger penalty on; also where this one ended."""
     error = problem.rough_error
     delta = csr_array((problem.p, problem.p)) if start is None else start.delta
     seen = _look(problem, delta, rough=True) if start is None else start.seen
@@ -75,6 +75,8 @@ def descend(
         delta, solved = _solve_on_pool(problem, delta, seen.entries, tolerance / 10, max_sweeps)
         stalled = 0 if solved else stalled + 1
         seen = _look(problem, delta, rough=error > 0)
+    if error > tolerance:  # it gave up while looks were rough
+        seen = _look(problem, delta, rough=False)
     return _certified(problem, delta, seen, rounds, tolerance), Start(delta, seen)
 
 
@@ -105,10 +107,10 @@ def _solve_on_pool(
     problem: SparseProblem, delta: csr_array, pool: Entries, tolerance: float, max_sweeps: int
 ) -> tuple[csr_array, bool]:
     """Optimise over the support and the pool; also, whether the last working set could be solved."""
-    solved, reached = True, np.inf
-    while solved:
+    reached = np.inf
+    for _ in range(MAX_ROUNDS):
         support, values = _entries(delta)
-        new, excess = _violators(problem, delta, pool, max(20, len(values)))
+        new, excess = _violators(problem, delta, pool, tolerance, max(20, len(values)))
         if len(new[0]) == 0 and reached <= tolerance:
             return delta, True
         if len(values) + len(new[0]) > MOST:
@@ -125,10 +127,14 @@ def _solve_on_pool(
         )
         delta = csr_array((values, chosen), shape=delta.shape)
         delta.eliminate_zeros()
+        if not solved:
+            break
     return delta, False
 
 
-def _violators(problem: SparseProblem, delta: csr_array, pool: Entries, most: int) -> tuple[Entries, float]:
+def _violators(
+    problem: SparseProblem, delta: csr_array, pool: Entries, tolerance: float, most: int
+) -> tuple[Entries, float]:
     """Entries of the pool, outside the support, whose residual exceeds the penalty: the `most` largest.
 
     Also, by how much the largest does.
@@ -136,7 +142,7 @@ def _violators(problem: SparseProblem, delta: csr_array, pool: Entries, most: in
     size = np.abs(problem.residual_at(delta, pool))
     support = _entries(delta)[0]
     size[np.isin(pool[0] * problem.p + pool[1], support[0] * problem.p + support[1])] = 0.0
-    found = np.flatnonzero(size > problem.penalty)
+    found = np.flatnonzero(size > problem.penalty + tolerance)
     if len(found) > most:
         found = found[np.argpartition(size[found], -most)[-most:]]
     return (pool[0][found], pool[1][found]), float(size.max(initial=0.0)) - problem.penalty

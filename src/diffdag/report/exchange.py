@@ -86,7 +86,8 @@ def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
     import networkx as nx  # noqa: PLC0415
 
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
-    roles = dict.fromkeys(result.invariant, "invariant") | dict.fromkeys(result.unresolved, "unresolved")
+    roles = dict.fromkeys(_screened_out(result), "screened out")
+    roles |= dict.fromkeys(result.invariant, "invariant") | dict.fromkeys(result.unresolved, "unresolved")
     for name in result.variables:
         graph.add_node(name, role=roles.get(name, "changed"))
     for edge in result.edge_list:
@@ -96,6 +97,12 @@ def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
         if not edge.directed:
             graph.add_edge(target, source, **known)
     return graph
+
+
+def _screened_out(result: DifferenceResult) -> list[str]:
+    """Variables that took no part; of settings that were read from a file, any kind has to be expected."""
+    found = result.settings.get("screened_out")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else []
 
 
 def to_graphml(result: DifferenceResult) -> str:
