@@ -163,7 +163,7 @@ class DifferenceDAG:
 
     def fit_tables(self, tables: Tables, *, progress: Progress | None = None) -> Self:
         """Fit two tables that are aligned already."""
-        self._check_parameters()
+        self.check_parameters()
         knowledge = self._knowledge(tables.names)
         kept = self._screen_rows(tables, progress)
         before, after = self._moments(tables, kept)
@@ -191,7 +191,7 @@ class DifferenceDAG:
 
         Options that act on rows, `covariance` and `effective_samples`, are not used.
         """
-        self._check_parameters()
+        self.check_parameters()
         check_same_columns(first.names, second.names, ("first", "second"))
         knowledge = self._knowledge(first.names)
         return self._fit_moments(first.names, first, second.select(first.names), knowledge, None, (), progress)
@@ -247,7 +247,7 @@ class DifferenceDAG:
         Weights are those of the models; entries of the precision difference are zero if they are rounding
         errors.
         """
-        self._check_parameters()
+        self.check_parameters()
         if first.names != second.names:
             raise InputError("the two models have different variables, or the same in another order")
         if self.method == "paper":
@@ -277,7 +277,8 @@ class DifferenceDAG:
         jobs = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
         return OrderSettings(self.noise == "equal", rng, jobs, known, progress or silent)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse settings that no fit would accept."""
         for name, allowed in {
             "method": METHODS,
             "estimator": tuple(ESTIMATORS),

@@ -237,7 +237,7 @@ def _plan(
 
 def _check_model(model: DifferenceDAG, tables: Tables) -> None:
     """Refuse at once what every fit would refuse."""
-    model._check_parameters()
+    model.check_parameters()
     if model.method == "order":
         known = {name: getattr(model, name) for name in ("order", "tiers", "required", "forbidden")}
         precedence(tables.names, **known)
