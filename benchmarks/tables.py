@@ -22,13 +22,13 @@ class Size:
     quick: bool
     p: tuple[int, ...] = (125, 250, 500, 1000, 2000, 5000)
     p_middle: int = 500
-    n: tuple[int, ...] = (500, 1000, 2000, 4000, 8000, 16000, 32000)
+    n: tuple[int, ...] = (500, 1000, 2000, 4000, 8000, 16000)
     changes: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     order_p: tuple[int, ...] = (10, 20, 30, 50, 70, 100)
     order_middle: int = 30
     lp_p: tuple[int, ...] = (8, 12, 16, 20, 25, 30)
     # p, data sets, seconds for each
-    admm: tuple[tuple[int, int, float], ...] = ((100, 3, 20.0), (200, 2, 45.0), (500, 1, 300.0))
+    admm: tuple[tuple[int, int, float], ...] = ((100, 3, 20.0), (200, 2, 45.0), (500, 1, 100.0))
     lasso_p: tuple[int, ...] = (50, 100, 200)
     graphs_p: int = 50
     genome_p: tuple[int, ...] = (2000, 20_000)
