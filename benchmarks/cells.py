@@ -23,10 +23,12 @@ import diffdag as dd
 Row = dict[str, Any]
 
 
-def precision(p: int, n: int, changes: int, method: str, sets: int, seed: int = measure.SEED) -> Iterator[Row]:
+def precision(
+    p: int, n: int, changes: int, method: str, sets: int, first: int = 0, seed: int = measure.SEED
+) -> Iterator[Row]:
     """Seconds of the precision difference from moments, with the peak of memory from the tables on."""
     measure.warm_up(method)
-    for k in range(sets):
+    for k in range(first, sets):
         _, tables = measure.draw(p, n, changes, [seed, k])
         floor = measure.floor_seconds(tables)
         measure.forget_peak()
