@@ -34,6 +34,7 @@ from record import RESULTS, kept, markdown  # noqa: E402
 PAGE = HERE / "benchmarks.md"
 PICTURES = HERE / "benchmarks"
 Run = dict[str, Any]
+ALONE = ("rows", "resampling")  # benchmarks of their own, with one table each
 # Two curves alone need no greys, which they have among all methods.
 LOOKS = {"dantzig": "paper", "dtrace": "dci-c"}
 
@@ -42,7 +43,12 @@ def newest(folder: Path = RESULTS) -> dict[str, Run]:
     """The newest full run of each section."""
     path = folder / "scale.jsonl"
     runs = [run for run in kept(path) if not run["settings"]["quick"]] if path.exists() else []
-    return {run["section"]: run for run in runs}
+    found = {run["section"]: run for run in runs}
+    for name in ALONE:
+        path = folder / f"{name}.jsonl"
+        if path.exists() and (runs := list(kept(path))):
+            found[name] = runs[-1]
+    return found
 
 
 def table(run: Run) -> str:
@@ -142,7 +148,7 @@ DRAWINGS: dict[str, Drawing] = {
 }
 BLOCKS: dict[str, tuple[str, ...]] = {
     **{name: sections for name, (sections, _, _) in DRAWINGS.items()},
-    **{name: (name,) for name in ("lp", "admm", "lasso", "graphs", "genome")},
+    **{name: (name,) for name in ("lp", "admm", "lasso", "graphs", "genome", *ALONE)},
 }
 
 
@@ -167,7 +173,8 @@ def picture(name: str, runs: dict[str, Run]) -> bytes:
 def block(name: str, runs: dict[str, Run]) -> str:
     present = [section for section in BLOCKS[name] if section in runs]
     if name not in present:
-        return f"Not measured yet: `python benchmarks/scale.py --only {name}`."
+        command = f"{name}.py" if name in ALONE else f"scale.py --only {name}"
+        return f"Not measured yet: `python benchmarks/{command}`."
     parts = [table(runs[section]) for section in present]
     if name in DRAWINGS:
         parts.append(f"![{runs[name]['title']}](benchmarks/{name}.svg)")

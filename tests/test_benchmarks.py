@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 NAMES = ("admm", "cells", "contest", "growth", "measure", "peers", "record", "scale", "tables")
+PEERS = ("lp", "admm", "lasso", "graphs")
 TINY = {
     "p": (20, 40),
     "n": (1000,),
@@ -234,7 +235,7 @@ def invented(suite):
         "order": (["p", "time / floor", "worst"], plain),
         "order-changes": (["changes", "time / floor", "worst"], [*plain, [32, None, None]]),
         **{f"{name} exponents": slopes for name in ("p", "n", "changes")},
-        **{name: (["p", "peer / ours"], [[8, 100.0]]) for name in ("lp", "admm", "lasso", "graphs", "genome")},
+        **{name: (["p", "peer / ours"], [[8, 100.0]]) for name in (*PEERS, "genome", "rows", "resampling")},
     }
     about = {"date": "2026-01-01", "commit": "abc", "machine": "m", "settings": {"quick": False, "seed": 1}}
     return {
