@@ -29,7 +29,7 @@ class Size:
     order_middle: int = 30
     lp_p: tuple[int, ...] = (8, 12, 16, 20, 25, 30)
     # p, data sets, seconds for each
-    admm: tuple[tuple[int, int, float], ...] = ((100, 3, 20.0), (200, 2, 45.0), (500, 1, 100.0))
+    admm: tuple[tuple[int, int, float], ...] = ((100, 2, 10.0), (500, 1, 60.0))
     lasso_p: tuple[int, ...] = (50, 100, 200)
     graphs_p: int = 50
     genome_p: tuple[int, ...] = (2000, 20_000)
