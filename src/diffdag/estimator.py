@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import joblib
 import numpy as np
 
 from diffdag.data import Tables, align_tables
 from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
 from diffdag.moments import Moments
 from diffdag.paper import answer as paper
+from diffdag.parallel import count_workers
 from diffdag.precision import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
@@ -274,7 +274,7 @@ class DifferenceDAG:
 
         known = tuple(name for name in KNOWLEDGE if getattr(self, name) is not None)
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
-        jobs = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
+        jobs = count_workers(self.n_jobs)
         return OrderSettings(self.noise == "equal", rng, jobs, known, progress or silent)
 
     def check_parameters(self) -> None:

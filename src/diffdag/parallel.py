@@ -79,7 +79,7 @@ def run_all(
     parcels = (_Task(function, number, task) for number, task in enumerate(tasks))
     if client is not None:
         return _on_cluster(parcels, shared, client)
-    count = 1 if _inside.get() else _workers(jobs, operator.length_hint(tasks, sys.maxsize))
+    count = 1 if _inside.get() else count_workers(jobs, operator.length_hint(tasks, sys.maxsize))
     if count == 1:
         return (_do(parcel, shared) for parcel in parcels)
     return (_in_threads if prefer == "threads" else _in_processes)(parcels, shared, count)
@@ -221,8 +221,8 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def _workers(jobs: int | None, tasks: int) -> int:
-    """How many workers are worth having."""
+def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
+    """How many workers a number of jobs means (None: one a core) and are worth having for so many tasks."""
     import joblib  # noqa: PLC0415
 
     count: int = joblib.effective_n_jobs(-1 if jobs is None else jobs)
