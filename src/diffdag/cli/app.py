@@ -26,6 +26,18 @@ INTERRUPTED = 130
 # click and now contains it).
 _UsageError: type[Any] = typer.BadParameter.__mro__[2]
 
+# What every command that compares two tables takes.
+FirstTable = Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")]
+SecondTable = Annotated[
+    Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
+]
+Group = Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")]
+FirstGroup = Annotated[str | None, typer.Option("--first", help="Group to take as first.")]
+SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take as second.")]
+Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
+MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
+
 app = typer.Typer(
     name="diffdag",
     help="What changed between two conditions: the difference DAG of two tables over the same variables.",

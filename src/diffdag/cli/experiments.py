@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.cli.app import (
+    Columns,
+    Drop,
+    FirstGroup,
+    FirstTable,
+    Group,
+    MissingRows,
+    SecondGroup,
+    SecondTable,
     app,
     check_folder,
     print_files,
@@ -33,13 +41,11 @@ EDGES_SHOWN = 40
 
 @app.command()
 def compare(
-    first: Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")],
-    second: Annotated[
-        Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
-    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
-    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    first: FirstTable,
+    second: SecondTable = None,
+    group: Group = None,
+    first_group: FirstGroup = None,
+    second_group: SecondGroup = None,
     methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
@@ -50,9 +56,9 @@ def compare(
             min=0.1, help="Seconds after which a method is given up; 60, but not for the default method."
         ),
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
-    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    columns: Columns = None,
+    drop: Drop = None,
+    missing: MissingRows = "error",
     jobs: Annotated[int | None, typer.Option(help="Methods that run at a time; 1 if left out.")] = None,
     dask: Dask = None,
     out: Annotated[

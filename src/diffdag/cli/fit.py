@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.cli.app import (
+    Columns,
+    Drop,
+    FirstGroup,
+    Group,
+    MissingRows,
+    SecondGroup,
+    SecondTable,
     app,
     check_folder,
     print_files,
@@ -49,13 +56,10 @@ def fit(
     first: Annotated[
         Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ; or moments.")
     ],
-    second: Annotated[
-        Path | None,
-        typer.Argument(metavar="B", help="Second table, unless --group splits the first."),
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
-    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
-    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    second: SecondTable = None,
+    group: Group = None,
+    first_group: FirstGroup = None,
+    second_group: SecondGroup = None,
     method: Method = None,
     estimator: Estimator = None,
     penalty: Penalty = None,
@@ -85,9 +89,9 @@ def fit(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads of the search; one a core if left out.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
-    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    columns: Columns = None,
+    drop: Drop = None,
+    missing: MissingRows = "error",
     out: OutFolder = None,
     json: Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")] = False,
 ) -> None:

@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.cli.app import app, check_folder, print_files, read_pair, refuse, say, split_names
+from diffdag.cli.app import (
+    Columns,
+    Drop,
+    FirstGroup,
+    FirstTable,
+    Group,
+    MissingRows,
+    SecondGroup,
+    SecondTable,
+    app,
+    check_folder,
+    print_files,
+    read_pair,
+    refuse,
+    say,
+    split_names,
+)
 from diffdag.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
 from diffdag.cli.fit import Method
 
@@ -17,13 +33,11 @@ if TYPE_CHECKING:
 
 @app.command()
 def resample(
-    first: Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")],
-    second: Annotated[
-        Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")] = None,
-    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None,
-    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None,
+    first: FirstTable,
+    second: SecondTable = None,
+    group: Group = None,
+    first_group: FirstGroup = None,
+    second_group: SecondGroup = None,
     fits: Annotated[int, typer.Option(min=1, help="Number of resamples.")] = 200,
     kind: Annotated[
         str, typer.Option(help="bootstrap (with replacement), or half of the rows (in complementary pairs).")
@@ -40,9 +54,9 @@ def resample(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same resamples.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
     dask: Dask = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
-    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    columns: Columns = None,
+    drop: Drop = None,
+    missing: MissingRows = "error",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for resamples.csv and resamples.json; an interrupted run continues there."),

@@ -86,9 +86,7 @@ def _suspects(problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int) 
     p = problem.p
     seen: FloatArray = np.zeros(p)
     pairs = above(_statistics(problem, around, n1, n2, seen), _bound(CHANCE_PAIRS, p * p), CANDIDATES)
-    strength = dict.fromkeys(np.flatnonzero(seen > _bound(CHANCE_VARIANCES, p)).tolist(), 0.0)
-    for k in strength:
-        strength[k] = float(seen[k])
+    strength = {int(k): float(seen[k]) for k in np.flatnonzero(seen > _bound(CHANCE_VARIANCES, p))}
     for i, j, value in zip(*pairs.entries, pairs.sizes, strict=True):
         for k in (int(i), int(j)):
             strength[k] = max(strength.get(k, 0.0), float(value))
