@@ -21,12 +21,13 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.path import Path as Line
 from scipy.sparse import csr_array
 
+from diffdag.changes import CHANGES, Edge
 from diffdag.report.grid import Link
 from diffdag.report.layout import Curve, arrange
 from diffdag.report.page import render_fragment, render_page, render_svg
 from diffdag.report.plot import STYLES, plot_difference, text_width
 from diffdag.report.text import printable
-from diffdag.result import CHANGES, DifferenceResult, Edge
+from diffdag.result import DifferenceResult
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -232,7 +233,7 @@ class TestPlot:
     def test_pyplot_does_not_know(self) -> None:
         code = (
             "import sys; from scipy.sparse import csr_array;"
-            "from diffdag.result import DifferenceResult as R, Edge;"
+            "from diffdag.result import DifferenceResult as R; from diffdag.changes import Edge;"
             "z = csr_array((2, 2));"
             "R(method='m', variables=('a', 'b'), invariant=(), unresolved=(), order=(), samples=None,"
             "  edge_list=(Edge('a', 'b', delta=1.0),), delta_entries=z, settings={})._repr_html_();"

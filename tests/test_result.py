@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from diffdag.changes import CHANGES, Edge, classify_change
 from diffdag.report import exchange, page
 from diffdag.report.text import NumberFormat, printable
-from diffdag.result import CHANGES, DifferenceResult, Edge, classify_change, load_result
+from diffdag.result import DifferenceResult, load_result
 
 
 def make_result(**changes: Any) -> DifferenceResult:

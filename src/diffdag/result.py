@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,114 +18,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from diffdag.atomic import write_atomic
-from diffdag.sem import LinearSEM
+from diffdag.changes import RARE, Edge, MeanChange, NoiseChange
+from diffdag.evidence import Check, GlobalTest, Stability
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from matplotlib.axes import Axes
-
-CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
-
-
-def classify_change(weight_first: float, weight_second: float, absent_first: bool, absent_second: bool) -> str:
-    """Name the kind of change of one directed edge.
-
-    Parameters
-    ----------
-    weight_first, weight_second : float
-        Effect of the source on the target in each condition.
-    absent_first, absent_second : bool
-        Whether the effect counts as absent in that condition. If it counts as absent in both although
-        the edge changed, the weaker of the two is taken to be the absent one.
-
-    Returns
-    -------
-    str
-        One of `CHANGES`.
-
-    Examples
-    --------
-    >>> classify_change(0.0, 0.8, True, False)
-    'added'
-    >>> classify_change(0.9, 0.4, False, False)
-    'weakened'
-    >>> classify_change(0.5, -0.4, False, False)
-    'reversed-sign'
-    """
-    grows = abs(weight_second) > abs(weight_first)
-    if absent_first and absent_second:
-        return "added" if grows else "removed"
-    if absent_first:
-        return "added"
-    if absent_second:
-        return "removed"
-    if weight_first * weight_second < 0:
-        return "reversed-sign"
-    return "strengthened" if grows else "weakened"
-
-
-@dataclass(frozen=True)
-class Edge:
-    """One changed edge.
-
-    Parameters
-    ----------
-    source, target : str
-        Names of the variables; for an undirected edge, in the order of the columns.
-    directed : bool
-        False where the data do not tell cause from effect.
-    change : str, optional
-        One of `CHANGES`; None for undirected edges.
-    weight_first, weight_second : float, optional
-        Effect of source on target in each condition, in the user's units.
-    delta : float, optional
-        `weight_first - weight_second`.
-    stderr : float, optional
-        Standard error of `delta`.
-    confidence : float, optional
-        Share of resamples that agree, 0 to 1.
-
-    Notes
-    -----
-    A number that is not finite is stored as None: unknown.
-
-    Examples
-    --------
-    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
-    >>> str(edge)
-    'Raf -> Mek'
-    """
-
-    source: str
-    target: str
-    directed: bool = True
-    change: str | None = None
-    weight_first: float | None = None
-    weight_second: float | None = None
-    delta: float | None = None
-    stderr: float | None = None
-    confidence: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.change is not None and self.change not in CHANGES:
-            raise ValueError(f"change is {self.change!r}; expected one of {', '.join(CHANGES)}")
-        if self.source == self.target:
-            raise ValueError(f"an edge joins {self.source!r} with itself")
-        object.__setattr__(self, "directed", bool(self.directed))
-        for name in NUMBERS:
-            value = getattr(self, name)
-            known = value is not None and math.isfinite(value)
-            object.__setattr__(self, name, float(value) if known else None)
-
-    def __str__(self) -> str:
-        return f"{self.source} {'->' if self.directed else '--'} {self.target}"
-
-
-# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
-ABSENT_ERRORS = 2.576
-NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence")
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +56,16 @@ class DifferenceResult:
         What the user should know about this answer.
     labels : tuple of str
         What to call the two conditions.
+    noise_list : tuple of NoiseChange
+        Variables whose noise variance changed; see also `changed_noise`.
+    mean_list : tuple of MeanChange
+        Variables whose intercept changed; see also `changed_mean`.
+    checks : tuple of Check
+        Whether what the method assumes looks right.
+    stability : Stability, optional
+        What resamples of both tables found.
+    global_test : GlobalTest, optional
+        The test of no change at all.
 
     Examples
     --------
@@ -183,12 +93,17 @@ class DifferenceResult:
     settings: Mapping[str, object]
     notes: tuple[str, ...] = ()
     labels: tuple[str, str] = ("first", "second")
+    noise_list: tuple[NoiseChange, ...] = ()
+    mean_list: tuple[MeanChange, ...] = ()
+    checks: tuple[Check, ...] = ()
+    stability: Stability | None = None
+    global_test: GlobalTest | None = None
 
     def __post_init__(self) -> None:
         plain: dict[str, object] = {
             **{name: tuple(getattr(self, name)) for name in ("variables", "invariant", "unresolved")},
             **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
-            "edge_list": tuple(self.edge_list),
+            **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list", "checks")},
             "order": tuple(tuple(layer) for layer in self.order),
             "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
             "settings": _plain(self.settings),
@@ -227,6 +142,9 @@ class DifferenceResult:
         for edge in self.edge_list:
             if not known.issuperset((edge.source, edge.target)):
                 raise ValueError(f"edge {edge} joins something that is not a variable")
+        moved = {change.variable for change in self.noise_list} | {change.variable for change in self.mean_list}
+        if not known.issuperset(moved):
+            raise ValueError(f"noise or mean of {min(moved - known)!r} changed, which is not a variable")
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
@@ -265,17 +183,18 @@ class DifferenceResult:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """The changed edges as a table; `confidence` is a column only where some edge has one."""
-        import pandas as pd  # noqa: PLC0415
+        """The changed edges as a table; `confidence`, `low` and `high` only where some edge has them."""
+        return _table(self.edge_list, Edge)
 
-        table: dict[str, pd.Series[Any]] = {}
-        for field in fields(Edge):
-            values = [getattr(edge, field.name) for edge in self.edge_list]
-            if field.name == "confidence" and all(value is None for value in values):
-                continue
-            kind = {"directed": "bool"}.get(field.name, "float64" if field.name in NUMBERS else "object")
-            table[field.name] = pd.Series(values, dtype=kind)
-        return pd.DataFrame(table)
+    @property
+    def changed_noise(self) -> pd.DataFrame:
+        """Variables whose noise variance changed: variable, variances, their ratio, p-value[, confidence]."""
+        return _table(self.noise_list, NoiseChange)
+
+    @property
+    def changed_mean(self) -> pd.DataFrame:
+        """Variables whose intercept changed: variable, means, delta, standard error, p-value[, confidence]."""
+        return _table(self.mean_list, MeanChange)
 
     def summary(self) -> str:
         """Return the answer as text of about 100 columns."""
@@ -342,26 +261,18 @@ class DifferenceResult:
         return [write_atomic(place / name, content) for name, content in contents.items()]
 
 
-def estimated_edge(
-    source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
-) -> Edge:
-    """A directed edge with weights in both conditions, their standard errors and that of their difference."""
-    (before, after), (error1, error2) = weights, errors
-    absent = abs(before) <= ABSENT_ERRORS * error1, abs(after) <= ABSENT_ERRORS * error2
-    change = classify_change(before, after, *absent)
-    return Edge(source, target, True, change, before, after, before - after, stderr)
+def _table(records: Sequence[object], kind: type[Any]) -> pd.DataFrame:
+    """Records as rows; numbers that are unknown are NaN."""
+    import pandas as pd  # noqa: PLC0415
 
-
-def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM) -> tuple[Edge, ...]:
-    """Directed edges (effect, cause) with the weights of two models."""
-    edges = []
-    for i, j in sorted(directed):
-        before, after = float(first.weights[i, j]), float(second.weights[i, j])
-        change = classify_change(before, after, before == 0, after == 0) if before != after else None
-        edges.append(
-            Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
-        )
-    return tuple(edges)
+    table: dict[str, pd.Series[Any]] = {}
+    for field in fields(kind):
+        values = [getattr(record, field.name) for record in records]
+        if field.name in RARE and all(value is None for value in values):
+            continue
+        types = {"bool": "bool", "str": "object", "str | None": "object"}
+        table[field.name] = pd.Series(values, dtype=types.get(str(field.type), "float64"))
+    return pd.DataFrame(table)
 
 
 def same_entries(first: csr_array, second: csr_array) -> bool:

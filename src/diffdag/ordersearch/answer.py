@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from diffdag.changes import Edge, estimated_edge, model_edges
 from diffdag.moments import Moments
 from diffdag.ordersearch.score import CHANGE
 from diffdag.ordersearch.screen import Progress, Screened, screening_note, silent
 from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
 from diffdag.ordersearch.state import FloatArray
-from diffdag.result import DifferenceResult, Edge, estimated_edge, model_edges
+from diffdag.result import DifferenceResult
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, join_names, plural
 from diffdag.weights import JointRegression, regress_jointly

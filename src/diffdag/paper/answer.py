@@ -9,13 +9,14 @@ from typing import Any
 
 from scipy.sparse import csr_array
 
+from diffdag.changes import ABSENT_ERRORS, Edge, estimated_edge, model_edges
 from diffdag.moments import Moments
 from diffdag.paper.algorithm import DifferenceGraph, difference_graph
 from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.orient import layer_ranks
 from diffdag.paper.refine import refine
 from diffdag.precision import Penalty, precision_difference
-from diffdag.result import ABSENT_ERRORS, DifferenceResult, Edge, estimated_edge, model_edges
+from diffdag.result import DifferenceResult
 from diffdag.selection import EXACT_THRESHOLD, default_penalty, default_threshold
 from diffdag.sem import LinearSEM
 from diffdag.validation import join_names, plural

@@ -10,14 +10,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from scipy.sparse import csr_array, diags_array, triu
 
+from diffdag.changes import NUMBERS, Edge, MeanChange, NoiseChange
+from diffdag.evidence import Check, GlobalTest, Share, Stability
 from diffdag.report.text import printable
-from diffdag.result import NUMBERS, DifferenceResult, Edge, same_entries
+from diffdag.result import DifferenceResult, same_entries
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
@@ -26,12 +28,18 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 # What a file may leave out, and what is then assumed.
 OPTIONAL: Json = {
     "order": [],
     "notes": [],
     "labels": ["first", "second"],
+    "changed_noise": [],
+    "changed_mean": [],
+    "checks": [],
+    "stability": None,
+    "global_test": None,
     "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []},
 }
 
@@ -51,11 +59,21 @@ def to_json(result: DifferenceResult) -> str:
         "order": result.order,
         "settings": result.settings,
         "notes": result.notes,
-        "edges": [asdict(edge) for edge in result.edge_list],
+        "edges": [_without_rare(asdict(edge)) for edge in result.edge_list],
+        "changed_noise": [asdict(change) for change in result.noise_list],
+        "changed_mean": [asdict(change) for change in result.mean_list],
+        "checks": [asdict(check) for check in result.checks],
+        "stability": result.stability and asdict(result.stability),
+        "global_test": result.global_test and asdict(result.global_test),
         "delta_precision": _sparse(result.delta_entries),
     }
     lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
     return "{" + ",\n ".join(lines) + "}\n"
+
+
+def _without_rare(edge: Json) -> Json:
+    """An edge without the interval that most results do not have."""
+    return {key: value for key, value in edge.items() if value is not None or key not in ("low", "high")}
 
 
 def _dump(value: object) -> str:
@@ -173,6 +191,11 @@ class _Reader:
             settings=self.get(content, "settings", dict),
             notes=self.names(content, "notes"),
             labels=self.pair(self.names(content, "labels")),
+            noise_list=self.records(content, "changed_noise", NoiseChange),
+            mean_list=self.records(content, "changed_mean", MeanChange),
+            checks=self.records(content, "checks", Check),
+            stability=self.stability(content),
+            global_test=self.global_test(content),
         )
 
     def get(self, content: Json, key: str, kind: type | tuple[type, ...]) -> Any:
@@ -187,6 +210,7 @@ class _Reader:
                 dict: "an object",
                 bool: "true or false",
                 int: "a whole number",
+                float: "a number",
             }
             expected = " or ".join(words.get(each, "null") for each in kinds)
             self.fail(f"{key!r} is {_short(value)}, expected {expected}")
@@ -223,9 +247,43 @@ class _Reader:
             **{key: numbers.get(key) for key in self.present(item)},
         )
 
+    def record(self, item: object, kind: type[T]) -> T:
+        """A record of texts, numbers, and true or false, as the types of its fields say."""
+        if not isinstance(item, dict):
+            self.fail(f"a {kind.__name__} is {_short(item)}, expected an object")
+        values: Json = {}
+        for field in fields(kind):  # type: ignore[arg-type]
+            if field.type in ("str", "bool", "int"):
+                plain = {"str": str, "bool": bool, "int": int}[field.type]
+                values[field.name] = self.get(item, field.name, plain)
+            elif field.type in ("float", "float | None"):
+                given = self.get(item, field.name, (int, float, type(None)))
+                if given is None and field.type == "float":
+                    self.fail(f"{field.name!r} is null, expected a number")
+                values[field.name] = None if given is None else self.number(given, field.name)
+            else:
+                values[field.name] = item[field.name]
+        return kind(**values)
+
+    def records(self, content: Json, key: str, kind: type[T]) -> tuple[T, ...]:
+        return tuple(self.record(item, kind) for item in self.get(content, key, list))
+
+    def stability(self, content: Json) -> Stability | None:
+        given = self.get(content, "stability", (dict, type(None)))
+        if given is None:
+            return None
+        return self.record({**given, "shares": self.records(given, "shares", Share)}, Stability)
+
+    def global_test(self, content: Json) -> GlobalTest | None:
+        given = self.get(content, "global_test", (dict, type(None)))
+        if given is None:
+            return None
+        parts = {key: self.number(value, key) for key, value in self.get(given, "statistics", dict).items()}
+        return self.record({**given, "statistics": parts}, GlobalTest)
+
     def present(self, item: Json) -> tuple[str, ...]:
         for key in NUMBERS:
-            if key not in item:
+            if key not in item and key not in ("low", "high"):
                 self.fail(f"{key!r} is missing in an edge")
         return NUMBERS
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
     from matplotlib.transforms import Bbox
 
-    from diffdag.result import DifferenceResult, Edge
+    from diffdag.changes import Edge
+    from diffdag.result import DifferenceResult
 
 # Colours of Okabe and Ito (2008), safe for colour-blind readers; the dashes say the same again.
 STYLES: Mapping[str, tuple[str, tuple[float, ...]]] = {

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diffdag.result import DifferenceResult, Edge
+    from diffdag.changes import Edge
+    from diffdag.result import DifferenceResult
 
 WIDTH = 100
 NAME_WIDTH = 30
