@@ -42,7 +42,8 @@ Estimator = Annotated[
 Penalty = Annotated[
     str | None,
     typer.Option(
-        help="With --method paper: fraction of the penalty that gives no change; or rate:C, C sqrt(log p / n)."
+        help="What a change has to pay, as a multiple of the default. With --method paper: fraction of the "
+        "penalty that gives no change; or rate:C, C sqrt(log p / n)."
     ),
 ]
 OutFolder = Annotated[

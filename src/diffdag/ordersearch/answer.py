@@ -39,6 +39,7 @@ class OrderSettings:
     jobs: int
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
     progress: Progress = silent
+    factor: float = 1.0  # of the penalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,7 @@ def fit_samples(
         settings.equal_noise,
         before,
         len(names),
+        settings.factor,
     )
     optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
     answer = Answer(first.names, optimum)
@@ -130,7 +132,9 @@ def fit_models(
             "the covariance matrices of these models are too close to singular to compare orders in double "
             "precision; use method='paper', which works with square roots, or smaller weights"
         )
-    problem = Problem.from_scatter(sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, before, p)
+    problem = Problem.from_scatter(
+        sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, before, p, settings.factor
+    )
     optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
     answer = Answer(first.names, optimum)
     tied = answer.tied()
@@ -211,6 +215,7 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
     return {
         "noise": "equal" if settings.equal_noise else "auto",
         "penalty": float(problem.rules.table[CHANGE, 0]),
+        "penalty_factor": settings.factor,
         "score": optimum.best.score,
         "search": _how(optimum, settings),
         "known_beforehand": list(settings.known),

@@ -25,7 +25,7 @@ G, A, B = 2.0, 0.9, 3.65
 VARIANCE_SHARE = 0.6
 
 
-def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
+def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> FloatArray:
     """The table of `score.Rules`: penalty of a changed coefficient, of a changed variance, free rows.
 
     Parameters
@@ -36,6 +36,8 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
         Variables that are ordered, fewer than each of n1 - 1 and n2 - 1.
     total : int
         Variables there were before screening.
+    factor : float
+        By how much changes cost more than usual.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def penalties(n1: float, n2: float, p: int, total: int) -> FloatArray:
            [197. , 168. ]])
     """
     rows, k = n1 + n2, np.arange(p)
-    price = max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
+    price = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
     level, variance_level = (stats.chi2.sf(2 * share * price, 1) for share in (1.0, VARIANCE_SHARE))
     free = rows - 3.0 - k
     t = stats.t.isf(level / 2, free)

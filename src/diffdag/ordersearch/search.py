@@ -66,11 +66,12 @@ class Problem:
         equal: bool,
         before: BoolArray,
         total: int,
+        factor: float = 1.0,
     ) -> Problem:
-        """Scale the variables, so that units do not matter, and set the penalties."""
+        """Scale the variables, so that units do not matter, and set the penalties (see `penalties`)."""
         scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
         one, two = (matrix / np.outer(scale, scale) for matrix in (first, second))
-        rules = make_rules(n1, n2, penalties(n1, n2, len(first), total), equal, before)
+        rules = make_rules(n1, n2, penalties(n1, n2, len(first), total, factor), equal, before)
         return cls(np.ascontiguousarray(one), np.ascontiguousarray(one + two), rules)
 
     @property
