@@ -141,7 +141,7 @@ def test_resamples_survive_a_killed_worker(client):
     two = dd.resample_fits(*TABLES, model=model, fits=24, n_jobs=2)
     victims = list(client.run(os.getpid).values())
 
-    def kill(done, total):
+    def kill(done, total, what):
         if done == 3:
             os.kill(victims[0], signal.SIGKILL)
 

@@ -19,7 +19,7 @@ def test_a_function_is_told_the_steps():
     with show_progress(lambda *counts: seen.append(counts), "work", 10, done=2) as advance:
         advance()
         advance(5)
-    assert seen == [(3, 10), (8, 10)]
+    assert seen == [(3, 10, "work"), (8, 10, "work")]
 
 
 @pytest.mark.parametrize("progress", [None, False, True])

@@ -126,7 +126,7 @@ def test_more_fits_continue_where_fewer_stopped(tmp_path):
     done = []
     few = resample_fits(*TABLES, fits=3, rng=8, n_jobs=1, journal=path)
     more = resample_fits(
-        *TABLES, fits=6, rng=8, n_jobs=1, journal=path, progress=lambda k, total: done.append((k, total))
+        *TABLES, fits=6, rng=8, n_jobs=1, journal=path, progress=lambda k, total, what: done.append((k, total))
     )
     assert done == [(4, 6), (5, 6), (6, 6)]
     fresh = resample_fits(*TABLES, fits=6, rng=8, n_jobs=1)

@@ -120,7 +120,8 @@ class Moments:
         missing : {"error", "drop"}
             What to do about rows with missing values.
         progress : bool or callable, optional
-            True for a bar on a terminal; or a function that is called with the number of rows done and of all.
+            True for a bar on a terminal; or a function that is called with the number of rows done, of all, and
+            what is being done.
 
         Raises
         ------

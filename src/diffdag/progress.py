@@ -9,7 +9,8 @@ from typing import Protocol
 
 from diffdag.validation import InputError
 
-Progress = bool | Callable[[int, int | None], object] | None
+Told = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
+Progress = bool | Told | None
 
 
 class Advance(Protocol):
@@ -28,8 +29,8 @@ def show_progress(
     Parameters
     ----------
     progress : bool, callable or None
-        True for a bar with the time left, on a terminal only; a function that is called with the steps done
-        and their total after each advance; None or False for silence.
+        True for a bar with the time left, on a terminal only; a function that is called with the steps done,
+        their total and the title after each advance; None or False for silence.
     title : str
         What is being done.
     total, done : int
@@ -44,11 +45,11 @@ def show_progress(
 
     Examples
     --------
-    >>> with show_progress(lambda done, total: print(done, "of", total), "work", 3, done=1) as advance:
+    >>> with show_progress(lambda *told: print(*told), "work", 3, done=1) as advance:
     ...     advance()
     ...     advance()
-    2 of 3
-    3 of 3
+    2 3 work
+    3 3 work
     """
     if progress is True:
         with _bar(title, total, done, quick) as advance:
@@ -61,7 +62,7 @@ def show_progress(
         def tell(steps: int = 1, /) -> None:
             nonlocal done
             done += steps
-            report(done, total)
+            report(done, total, title)
 
         yield tell
     else:

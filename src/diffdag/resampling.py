@@ -15,10 +15,11 @@ import hashlib
 import json
 import math
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from diffdag.data import Tables, align_tables
 from diffdag.estimator import DifferenceDAG
+from diffdag.evidence import Share
 from diffdag.journal import Journal, Row
 from diffdag.knowledge import precedence
 from diffdag.moments import Moments
@@ -60,6 +62,8 @@ class Resamples:
         The edges of each fit: source and target by column number, and whether directed.
     failed : dict of int to str
         Fits without an answer, by number, and why; their entry in `found` is empty.
+    noise, mean : tuple of tuples of int
+        Variables whose noise variance, and whose intercept, changed in each fit, by column number.
     """
 
     names: tuple[str, ...]
@@ -67,11 +71,28 @@ class Resamples:
     rows: tuple[int, int]
     found: tuple[tuple[Found, ...], ...]
     failed: dict[int, str]
+    noise: tuple[tuple[int, ...], ...] = ()
+    mean: tuple[tuple[int, ...], ...] = ()
 
     @property
     def answers(self) -> int:
         """Number of fits with an answer: what all shares are shares of."""
         return len(self.found) - len(self.failed)
+
+    @cached_property
+    def shares(self) -> tuple[Share, ...]:
+        """Every pair of variables in any of the fits, most often found first."""
+        counts: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        for source, target, directed in (edge for edges in self.found for edge in edges):
+            way = 2 if not directed else int(source > target)
+            counts[min(source, target), max(source, target)][way] += 1
+        shares = []
+        for (i, j), (forward, backward, undirected) in sorted(counts.items()):
+            ends, ways = ((i, j), (forward, backward)) if forward >= backward else ((j, i), (backward, forward))
+            total = forward + backward + undirected
+            parts = (count / self.answers for count in (total, *ways, undirected))
+            shares.append(Share(self.names[ends[0]], self.names[ends[1]], *parts))
+        return tuple(sorted(shares, key=lambda share: (-share.found, -share.directed)))
 
     @property
     def edges(self) -> pd.DataFrame:
@@ -82,19 +103,13 @@ class Resamples:
         """
         import pandas as pd  # noqa: PLC0415
 
-        counts: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for source, target, directed in (edge for edges in self.found for edge in edges):
-            way = 2 if not directed else int(source > target)
-            counts[min(source, target), max(source, target)][way] += 1
-        rows = []
-        for (i, j), (forward, backward, undirected) in sorted(counts.items()):
-            ends, ways = ((i, j), (forward, backward)) if forward >= backward else ((j, i), (backward, forward))
-            total = forward + backward + undirected
-            shares = (count / self.answers for count in (total, *ways, undirected))
-            rows.append((self.names[ends[0]], self.names[ends[1]], *shares))
-        columns = ["source", "target", "found", "directed", "reversed", "undirected"]
-        table = pd.DataFrame(rows, columns=columns)
-        return table.sort_values(["found", "directed"], ascending=False, kind="stable", ignore_index=True)
+        columns = [field.name for field in fields(Share)]
+        return pd.DataFrame([astuple(share) for share in self.shares], columns=columns)
+
+    def share_of(self, what: Literal["noise", "mean"]) -> dict[str, float]:
+        """Share of fits in which a variable's noise variance, or intercept, changed; for each found at all."""
+        counts = Counter(k for fit in getattr(self, what) for k in fit)
+        return {self.names[k]: count / self.answers for k, count in counts.most_common()}
 
     def to_json(self) -> str:
         """Everything but the single fits, for programs."""
@@ -105,7 +120,9 @@ class Resamples:
             "fits": len(self.found),
             "rows": {"first": self.rows[0], "second": self.rows[1]},
             "failed": {str(number): why for number, why in self.failed.items()},
-            "edges": self.edges.to_dict("records"),
+            "edges": [asdict(share) for share in self.shares],
+            "changed_noise": self.share_of("noise"),
+            "changed_mean": self.share_of("mean"),
         }
         return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
@@ -149,7 +166,7 @@ def resample_fits(
     journal : path, optional
         A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
     progress : bool or callable, optional
-        True for a bar on a terminal; a function is called with the fits done and their number.
+        True for a bar on a terminal; a function is called with the fits done, their number, and what they are.
     columns, drop, missing
         As for `DifferenceDAG.fit`.
 
@@ -282,6 +299,7 @@ def _about(first: FloatArray, second: FloatArray, plan: _Plan) -> dict[str, Any]
         content.update(table.tobytes())
     return {
         "run": "resample",
+        "rows_hold": ["edges", "noise", "mean"],
         "diffdag": __version__,
         "tables": content.hexdigest(),
         "model": repr(plan.model),
@@ -299,13 +317,15 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, plan: _Plan) ->
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DiffDagWarning)
             tables = Tables(first[parts[0]], second[parts[1]], plan.names)
-            edges = model.fit_tables(tables).result_.edge_list
+            result = model.fit_tables(tables).result_
     except InputError as error:
-        return {"fit": number, "edges": [], "why": str(error)}
+        return {"fit": number, "edges": [], "noise": [], "mean": [], "why": str(error)}
     place = {name: k for k, name in enumerate(plan.names)}
     return {
         "fit": number,
-        "edges": [[place[edge.source], place[edge.target], edge.directed] for edge in edges],
+        "edges": [[place[edge.source], place[edge.target], edge.directed] for edge in result.edge_list],
+        "noise": [place[change.variable] for change in result.noise_list],
+        "mean": [place[change.variable] for change in result.mean_list],
         "why": "",
     }
 
@@ -330,4 +350,5 @@ def _resamples(rows: list[Row], plan: _Plan) -> Resamples:
     if len(failed) == len(rows):
         raise InputError(f"none of the resamples could be fitted; the first: {next(iter(failed.values()))}")
     found = tuple(tuple((i, j, directed) for i, j, directed in row["edges"]) for row in rows)
-    return Resamples(plan.names, plan.kind, plan.rows, found, failed)
+    noise, mean = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean"))
+    return Resamples(plan.names, plan.kind, plan.rows, found, failed, noise, mean)
