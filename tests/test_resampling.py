@@ -201,7 +201,7 @@ def test_a_resample_that_cannot_be_fitted_does_not_count():
         ({"kind": "third"}, "kind must be one of bootstrap, half"),
         ({"rng": -1}, "rng must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
-        ({"model": dd.DifferenceDAG(penalty=0.3)}, "has no penalty"),
+        ({"model": dd.DifferenceDAG(threshold=0.3)}, "has no threshold"),
         ({"model": dd.DifferenceDAG(order=["X1"])}, "order= leaves out"),
         ({"progress": 3}, "progress must be"),
     ],

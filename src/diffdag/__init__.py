@@ -9,11 +9,15 @@ if TYPE_CHECKING:
     from diffdag.comparators.compare import compare_methods
     from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
+    from diffdag.evidence import GlobalTest
     from diffdag.moments import Moments
+    from diffdag.path import settings_path
+    from diffdag.permutation import global_test
     from diffdag.precision import precision_difference
     from diffdag.resampling import Resamples, resample_fits
     from diffdag.result import DifferenceResult, load_result
     from diffdag.sem import LinearSEM, SEMPair, simulate_pair
+    from diffdag.sensitivity import SettingsPath
     from diffdag.validation import DiffDagWarning, InputError
 
 # Names are imported on first use: `import diffdag` stays quick.
@@ -21,17 +25,21 @@ _HOME = {
     "DiffDagWarning": "validation",
     "DifferenceDAG": "estimator",
     "DifferenceResult": "result",
+    "GlobalTest": "evidence",
     "InputError": "validation",
     "LinearSEM": "sem",
     "Moments": "moments",
     "Resamples": "resampling",
     "SEMPair": "sem",
+    "SettingsPath": "sensitivity",
     "compare_methods": "comparators.compare",
+    "global_test": "permutation",
     "load_result": "result",
     "load_sachs": "datasets",
     "load_sachs_pair": "datasets",
     "precision_difference": "precision",
     "resample_fits": "resampling",
+    "settings_path": "path",
     "simulate_pair": "sem",
 }
 
@@ -39,17 +47,21 @@ __all__ = [
     "DiffDagWarning",
     "DifferenceDAG",
     "DifferenceResult",
+    "GlobalTest",
     "InputError",
     "LinearSEM",
     "Moments",
     "Resamples",
     "SEMPair",
+    "SettingsPath",
     "compare_methods",
+    "global_test",
     "load_result",
     "load_sachs",
     "load_sachs_pair",
     "precision_difference",
     "resample_fits",
+    "settings_path",
     "simulate_pair",
 ]
 

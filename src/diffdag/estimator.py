@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -18,13 +18,18 @@ from diffdag.parallel import count_workers
 from diffdag.precision import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
+from diffdag.progress import Progress, Told
 from diffdag.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from diffdag.ordersearch.answer import OrderSettings
-    from diffdag.ordersearch.screen import Progress, Screened
+    from diffdag.ordersearch.screen import Screened
+    from diffdag.resampling import Workers
+    from diffdag.trust import Wishes
 
 METHODS = ("order", "paper")
 KNOWLEDGE = ("order", "tiers", "required", "forbidden")
@@ -64,6 +69,13 @@ class DifferenceDAG:
     effective_samples : float, pair of float or "auto", optional
         The number of independent rows that each table is worth, where rows are a time series; ``"auto"``
         estimates it from autocorrelations.
+    screen : int, optional
+        ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change.
+        Never more than 200, nor than the rows of the smaller table allow.
+    confidence : int, optional
+        Number of resamples of both tables from which `fit` works out how sure each change is; see `fit`.
+    fdr : float, optional
+        Largest expected share of false edges in the list that `fit` reports; see there.
     rng : numpy.random.Generator or int, optional
         Source of randomness of the search; None gives the same answer every time.
     n_jobs : int, optional
@@ -99,6 +111,9 @@ class DifferenceDAG:
         forbidden: Sequence[Direction] | None = None,
         covariance: Covariance = "sample",
         effective_samples: float | tuple[float, float] | Literal["auto"] | None = None,
+        screen: int | None = None,
+        confidence: int | None = None,
+        fdr: float | None = None,
         rng: np.random.Generator | int | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -113,6 +128,9 @@ class DifferenceDAG:
         self.forbidden = forbidden
         self.covariance = covariance
         self.effective_samples = effective_samples
+        self.screen = screen
+        self.confidence = confidence
+        self.fdr = fdr
         self.rng = rng
         self.n_jobs = n_jobs
 
@@ -144,7 +162,10 @@ class DifferenceDAG:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
         missing: Missing = "error",
-        progress: Progress | None = None,
+        intervals: Literal["split"] | None = None,
+        progress: Progress = None,
+        client: Client | None = None,
+        **wishes: Unpack[Wishes],
     ) -> Self:
         """Fit two tables: arrays, or pandas, polars or Arrow tables matched by column name.
 
@@ -156,19 +177,46 @@ class DifferenceDAG:
             Which columns to compare, or to leave out.
         missing : {"error", "drop"}
             What to do about rows with missing values.
-        progress : callable, optional
-            Called with the number of steps done, their total, and what is being done: ``progress=print``.
+        intervals : "split", optional
+            ``"order"`` only: find the changes on half of the rows and measure them on the others, for
+            standard errors and 95 % intervals (``low``, ``high``) that know of no search.
+        progress : bool or callable, optional
+            True for bars on a terminal; a function is called with the number of steps done, their total, and
+            what is being done: ``progress=print``.
+        client : distributed.Client, optional
+            A Dask cluster that fits the resamples.
+        confidence : int, optional
+            How many resamples of both tables to fit, 200 say: half of them bootstrap samples, from which each
+            change gets the probability that it is right (docs/trust.md), half of them halves of the rows in
+            complementary pairs, for a bound on false pairs (``result_.stability``). The estimator's own if
+            left out.
+        fdr : float, optional
+            Report only edges of which no more than this share is expected to be false, 0.05 say. Asks for 200
+            resamples unless `confidence` says how many. The estimator's own if left out.
+        cutoff : float, optional
+            Share of halves in which a pair has to be found to count as stable; 0.75 if left out.
+        test : int or bool, optional
+            Permutations for the test of no change at all (``result_.global_test``); 999 where resamples are
+            asked for, else none.
+        journal : path, optional
+            A folder that keeps finished resamples: an interrupted run continues.
         """
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-        return self.fit_tables(tables, progress=progress)
+        own: Wishes = {"confidence": self.confidence, "fdr": self.fdr}
+        asked: Wishes = {**own, **{key: value for key, value in wishes.items() if value is not None}}  # type: ignore[typeddict-item]
+        from diffdag.trust import examine  # noqa: PLC0415 - resamples are fitted by this class
 
-    def fit_tables(self, tables: Tables, *, progress: Progress | None = None) -> Self:
-        """Fit two tables that are aligned already."""
+        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        workers: Workers = {"n_jobs": self.n_jobs, "client": client, "progress": progress}
+        self.result_ = examine(self, tables, intervals, asked, workers)
+        return self
+
+    def fit_tables(self, tables: Tables, *, progress: Told | None = None) -> Self:
+        """Fit two tables that are aligned already; the answer alone, without what `fit` adds to it."""
         self.check_parameters()
         knowledge = self._knowledge(tables.names)
         kept = self._screen_rows(tables, progress)
         before, after = self._moments(tables, kept)
-        if kept is not None and len(kept.ranked) > (most := _most(before, after)):
+        if kept is not None and len(kept.ranked) > (most := self._most(before.n, after.n)):
             kept = kept.at_most(most)  # ranks are worth fewer rows than there are
             before, after = self._moments(tables, kept)
         rows = (len(tables.first), len(tables.second))
@@ -178,39 +226,50 @@ class DifferenceDAG:
 
     def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
         """Moments of all variables, or of those that were kept."""
-        columns = slice(None) if kept is None else kept.members
+        return self.moments_of(tables, None if kept is None else kept.members)
+
+    def moments_of(self, tables: Tables, columns: Sequence[int] | None = None) -> tuple[Moments, Moments]:
+        """Moments of two tables, or of some of their columns, as the settings say."""
+        chosen = slice(None) if columns is None else columns
         return table_moments(
-            tables.first[:, columns],
-            tables.second[:, columns],
-            tables.names if kept is None else [tables.names[k] for k in kept.members],
+            tables.first[:, chosen],
+            tables.second[:, chosen],
+            tables.names if columns is None else [tables.names[k] for k in columns],
             covariance=self.covariance,
             effective_samples=self.effective_samples,
         )
 
-    def fit_moments(self, first: Moments, second: Moments, *, progress: Progress | None = None) -> Self:
+    def fit_moments(self, first: Moments, second: Moments, *, progress: Told | None = None) -> Self:
         """Fit the moments of two tables; the data are not needed.
 
-        Options that act on rows, `covariance` and `effective_samples`, are not used.
+        Options that act on rows, `covariance`, `effective_samples`, `confidence` and `fdr`, are not used.
         """
         self.check_parameters()
         check_same_columns(first.names, second.names, ("first", "second"))
         knowledge = self._knowledge(first.names)
         return self._fit_moments(first.names, first, second.select(first.names), knowledge, None, (), progress)
 
-    def _screen_rows(self, tables: Tables, progress: Progress | None) -> Screened | None:
+    def _screen_rows(self, tables: Tables, progress: Told | None) -> Screened | None:
         """Which variables to keep of tables with too many of them and fewer rows, straight from the rows.
 
         Nothing of the size of a covariance matrix is formed.
         """
         if self.method != "order" or len(tables.first) + len(tables.second) >= len(tables.names):
             return None
-        from diffdag.ordersearch.screen import most_variables, screen, silent  # noqa: PLC0415
+        from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415
 
         scores = table_scores(tables.first, tables.second, self.covariance)
         n1, n2 = (int(rows) for rows in independent_rows(self.effective_samples, scores))
-        if len(tables.names) <= most_variables(min(n1, n2)):
+        if len(tables.names) <= (most := self._most(n1, n2)):
             return None
-        return screen(standardise_rows(*scores)[0], n1, n2, progress or silent)
+        return screen(standardise_rows(*scores)[0], n1, n2, progress or silent).at_most(most)
+
+    def _most(self, n1: int, n2: int) -> int:
+        """So many variables are ordered."""
+        from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415
+
+        most = most_variables(min(n1, n2))
+        return most if self.screen is None else min(most, self.screen)
 
     def _fit_moments(
         self,
@@ -220,7 +279,7 @@ class DifferenceDAG:
         knowledge: BoolArray | None,
         kept: Screened | None,
         notes: tuple[str, ...],
-        progress: Progress | None,
+        progress: Told | None,
     ) -> Self:
         """Fit the moments of all variables, or of those that were kept of them."""
         for moments, label in ((first, "first"), (second, "second")):
@@ -229,11 +288,11 @@ class DifferenceDAG:
             result = paper.fit_samples(first, second, self._paper_settings())
         else:
             from diffdag.ordersearch import answer as ordersearch  # noqa: PLC0415 - numba takes a second to import
-            from diffdag.ordersearch.screen import Screened, most_variables, screen  # noqa: PLC0415
+            from diffdag.ordersearch.screen import Screened, screen  # noqa: PLC0415
 
             settings = self._order_settings(progress)
-            if kept is None and len(names) > most_variables(min(first.n, second.n)):
-                kept = screen(standardise(first, second), first.n, second.n, settings.progress)
+            if kept is None and len(names) > (most := self._most(first.n, second.n)):
+                kept = screen(standardise(first, second), first.n, second.n, settings.progress).at_most(most)
                 chosen = [names[k] for k in kept.members]
                 first, second = first.select(chosen), second.select(chosen)
             kept = kept or Screened(range(len(names)))
@@ -269,7 +328,7 @@ class DifferenceDAG:
         known = {name: getattr(self, name) for name in KNOWLEDGE if getattr(self, name) is not None}
         return precedence(names, **known) if known and self.method == "order" else None
 
-    def _order_settings(self, progress: Progress | None) -> OrderSettings:
+    def _order_settings(self, progress: Told | None) -> OrderSettings:
         from diffdag.ordersearch.answer import OrderSettings  # noqa: PLC0415
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
@@ -305,22 +364,19 @@ class DifferenceDAG:
         whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
         if rng is not None and not whole and not isinstance(rng, np.random.Generator):
             raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+        most = self.screen
+        if most is not None and (not isinstance(most, (int, np.integer)) or isinstance(most, bool) or most < 2):
+            raise InputError(f"screen must be a whole number, 2 or larger, or None; it is {most!r}")
         if jobs is not None and (not isinstance(jobs, (int, np.integer)) or jobs == 0):
             raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {jobs!r}")
 
     def _check_method_options(self) -> None:
         """Refuse options that the chosen method would not look at."""
-        other = {"order": ("threshold",), "paper": KNOWLEDGE}
+        other = {"order": ("threshold",), "paper": (*KNOWLEDGE, "screen")}
         for name in other[self.method]:
             if getattr(self, name) is not None:
                 known = "paper" if self.method == "order" else "order"
                 raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{known}'")
-
-
-def _most(first: Moments, second: Moments) -> int:
-    from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415
-
-    return most_variables(min(first.n, second.n))
 
 
 def _among(knowledge: BoolArray | None, members: Sequence[int]) -> BoolArray:

@@ -63,31 +63,33 @@ class Stability:
 
     Parameters
     ----------
-    kind : str
-        ``"bootstrap"`` or ``"half"``.
     fits : int
-        Fits with an answer.
-    failed : int
-        Fits without one; they do not count.
+        Fits to bootstrap samples, drawn with replacement, that gave an answer.
     shares : tuple of Share
-        Every pair found in some resample, most often found first.
-    cutoff : float, optional
-        Pairs in at least this share of the resamples count as stable.
-    expected_false : float, optional
-        Bound on the expected number of stable pairs that a single fit would hardly ever find (Shah and
-        Samworth 2013); for halves only.
+        Every pair found in some of them, most often found first.
+    pairs : int
+        Complementary pairs of halves of the rows that were fitted too.
+    stable : tuple of str
+        Pairs found in at least `cutoff` of the halves, as ``"source -> target"``.
+    cutoff : float
+    expected_false : float
+        Bound on the expected number of pairs among the stable ones that a fit to half of the rows finds no
+        more often than a pair taken at random (Shah and Samworth 2013).
+    failed : int
+        Fits of both kinds without an answer; they do not count.
     """
 
-    kind: str
     fits: int
+    shares: tuple[Share, ...]
+    pairs: int
+    stable: tuple[str, ...]
+    cutoff: float
+    expected_false: float
     failed: int = 0
-    shares: tuple[Share, ...] = ()
-    cutoff: float | None = None
-    expected_false: float | None = None
 
     def __post_init__(self) -> None:
-        plain_numbers(self, ("cutoff", "expected_false"))
         object.__setattr__(self, "shares", tuple(self.shares))
+        object.__setattr__(self, "stable", tuple(self.stable))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,16 +185,40 @@ def resample_fits(
     >>> (best["source"], best["target"]) in pair.edges, float(best["found"])
     (True, 1.0)
     """
-    _check_options(fits, kind, rng, n_jobs)
     if isinstance(first, Moments) or isinstance(second, Moments):
         raise InputError("moments cannot be resampled; give the two tables of rows")
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+    workers: Workers = {"n_jobs": n_jobs, "client": client, "progress": progress}
+    return resample_tables(tables, model, fits, kind, rng, journal, **workers)
+
+
+class Workers(TypedDict, total=False):
+    """Who does the work and who is told."""
+
+    n_jobs: int | None
+    client: Client | None
+    progress: Progress
+
+
+def resample_tables(
+    tables: Tables,
+    model: DifferenceDAG | None,
+    fits: int,
+    kind: Kind,
+    rng: np.random.Generator | int | None,
+    journal: str | Path | None = None,
+    **workers: Unpack[Workers],
+) -> Resamples:
+    """The same for two tables that are aligned already."""
+    _check_options(fits, kind, rng, workers.get("n_jobs"))
     plan = _plan(tables, model, kind, rng)
     shared = tables.first, tables.second, plan
+    title = f"Resampling ({'bootstrap' if kind == 'bootstrap' else 'halves'})"
     with _kept(journal, *shared) as (rows, keep):
         todo = [number for number in range(fits) if number not in rows]
-        with show_progress(progress, "Resampling", fits, fits - len(todo)) as advance:
-            for _, row in run_all(_fit_one, todo, shared=shared, jobs=n_jobs, client=client):
+        with show_progress(workers.get("progress"), title, fits, fits - len(todo)) as advance:
+            jobs, client = workers.get("n_jobs"), workers.get("client")
+            for _, row in run_all(_fit_one, todo, shared=shared, jobs=jobs, client=client):
                 keep(row)
                 advance()
     return _resamples([rows[number] for number in range(fits)], plan)
@@ -238,7 +262,7 @@ def _plan(
     tables: Tables, model: DifferenceDAG | None, kind: Kind, rng: np.random.Generator | int | None
 ) -> _Plan:
     chosen = DifferenceDAG() if model is None else model
-    settings = {**chosen.get_params(), "rng": None, "n_jobs": 1}
+    settings = {**chosen.get_params(), "rng": None, "n_jobs": 1, "confidence": None, "fdr": None}
     _check_model(type(chosen)(**settings), tables)
     rows = _rows_drawn(tables, settings, kind)
     for count, label in zip(rows, ("first", "second"), strict=True):

@@ -123,7 +123,7 @@ def fit(
         _refuse_rows(covariance, effective_samples)
     with working(WORKING) as status:
 
-        def progress(done: int, total: int, what: str) -> None:
+        def progress(done: int, total: int | None, what: str) -> None:
             status(f"{what} ({done} of {total})")
 
         if isinstance(one, Moments):

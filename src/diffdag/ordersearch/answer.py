@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.changes import Edge, estimated_edge, model_edges
+from diffdag.changes import Edge, NoiseChange, estimated_edge, model_edges
+from diffdag.mechanisms import changed_mechanisms
 from diffdag.moments import Moments
 from diffdag.ordersearch.score import CHANGE
-from diffdag.ordersearch.screen import Progress, Screened, screening_note, silent
+from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import BoolArray, Optimum, Problem, search_orders
 from diffdag.ordersearch.state import FloatArray
+from diffdag.progress import Told
 from diffdag.result import DifferenceResult
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, join_names, plural
@@ -38,7 +40,7 @@ class OrderSettings:
     rng: np.random.Generator
     jobs: int
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
-    progress: Progress = silent
+    progress: Told = silent
     factor: float = 1.0  # of the penalty
 
 
@@ -95,6 +97,7 @@ def fit_samples(
     answer = Answer(first.names, optimum)
     fits = _regressions(answer, first, second)
     edges = tuple(_estimated_edges(answer, fits))
+    noise, means = changed_mechanisms(first, second, answer.order, answer.causes, answer.separate(), before)
     kept = set(first.names)
     out = [name for name in names if name not in kept]
     return DifferenceResult(
@@ -104,6 +107,8 @@ def fit_samples(
         samples=(first.n, second.n),
         settings={**_settings(answer, problem, settings), "screened_out": out, **screened.settings},
         notes=(*_screening_notes(names, first, second), *_notes(answer)),
+        noise_list=noise,
+        mean_list=means,
         **_places(answer),
     )
 
@@ -154,8 +159,16 @@ def fit_models(
         samples=None,
         settings={**_settings(answer, problem, settings), "rows": rows},
         notes=tuple(_notes(answer)),
+        noise_list=tuple(_exact_noise(answer, first, second)),
         **_places(answer),
     )
+
+
+def _exact_noise(answer: Answer, first: LinearSEM, second: LinearSEM) -> Iterator[NoiseChange]:
+    """Variables whose noise variance differs, with the models' variances where those differ."""
+    for k in sorted(answer.separate()):
+        before, after = float(first.noise_variances[k]), float(second.noise_variances[k])
+        yield NoiseChange(answer.names[k], before, after, before / after)
 
 
 def _condition(sigma: FloatArray) -> float:

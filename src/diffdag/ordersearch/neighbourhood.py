@@ -7,7 +7,6 @@ variable, the other one that is most correlated with what is still unexplained, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.sparse import csr_array
 
 from diffdag.precision.problem import Blocks, FloatArray, IntArray, SparseProblem
 from diffdag.precision.scan import peaks
+from diffdag.progress import Told
 
 # No more neighbours than this; one has to explain this share of what is left, or less, so that none is a copy.
 MOST, NEARLY_ALL = 8, 0.999
@@ -43,9 +43,7 @@ class Neighbourhoods:
         return csr_array((values, at), shape=(len(rows), len(self.chosen)))
 
 
-def find_neighbourhoods(
-    problem: SparseProblem, n1: int, n2: int, progress: Callable[[int, int, str], None]
-) -> Neighbourhoods:
+def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: Told) -> Neighbourhoods:
     """Neighbourhoods of all variables; a neighbour has to pay ``log p + 1/2 log N`` (extended BIC)."""
     p, rows = problem.p, n1 + n2
     price = math.log(p) + math.log(rows) / 2

@@ -14,7 +14,7 @@ gets them and, as long as there is room, their neighbourhoods: it needs those to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from scipy.special import ndtri
 from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhoods
 from diffdag.precision.problem import Blocks, FloatArray, SparseProblem
 from diffdag.precision.scan import above
+from diffdag.progress import Told
 from diffdag.validation import plural
 
 # No more variables than this are ordered, nor more than rows / ROWS_PER_VARIABLE of the smaller table.
@@ -31,11 +32,9 @@ ROWS_PER_VARIABLE = 1.5
 # So many pairs, and so many variances, are expected to look changed by chance.
 CHANCE_PAIRS, CHANCE_VARIANCES = 10.0, 1.0
 CANDIDATES = 10_000
-# Called with how many steps are done, of how many, and what is being done.
-Progress = Callable[[int, int, str], None]
 
 
-def silent(done: int, total: int, what: str) -> None:
+def silent(done: int, total: int | None, what: str) -> None:
     """Show nothing."""
 
 
@@ -61,7 +60,7 @@ def most_variables(rows: int) -> int:
     return max(2, min(MOST, int(rows / ROWS_PER_VARIABLE)))
 
 
-def screen(problem: SparseProblem, n1: int, n2: int, progress: Progress = silent) -> Screened:
+def screen(problem: SparseProblem, n1: int, n2: int, progress: Told = silent) -> Screened:
     """The variables that seem to take part in a change, and their neighbours."""
     around = find_neighbourhoods(problem, n1, n2, progress)
     progress(0, 1, "Looking for changes")

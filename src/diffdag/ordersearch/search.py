@@ -21,10 +21,10 @@ from diffdag.ordersearch.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.state import FloatArray, IntArray, new_space
 from diffdag.ordersearch.walk import walk
 from diffdag.parallel import active_client, run_all
+from diffdag.progress import Told
 
 BoolArray = NDArray[np.bool_]
 Edge = tuple[int, int]
-Progress = Callable[[int, int, str], object]
 
 # Up to so many variables all orders are compared.
 DYNAMIC = 14
@@ -136,7 +136,7 @@ def walk_from(
 
 
 def search_orders(
-    problem: Problem, rng: np.random.Generator, jobs: int, progress: Progress | None = None
+    problem: Problem, rng: np.random.Generator, jobs: int, progress: Told | None = None
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
@@ -177,9 +177,7 @@ def _compare_all(problem: Problem) -> Optimum:
     return Optimum(best, 0, 0, margins)
 
 
-def _walk_many(
-    problem: Problem, rng: np.random.Generator, jobs: int, progress: Progress | None = None
-) -> Optimum:
+def _walk_many(problem: Problem, rng: np.random.Generator, jobs: int, progress: Told | None = None) -> Optimum:
     found: list[Found] = []
     first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
     for walks, effort in ROUNDS[first:last]:
@@ -221,7 +219,7 @@ def _agree(problem: Problem, found: Found, best: Found) -> bool:
     return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
 
 
-def _counter(progress: Progress | None, done: int, new: int, what: str) -> Callable[[], None]:
+def _counter(progress: Told | None, done: int, new: int, what: str) -> Callable[[], None]:
     """What to call when one of some new walks ends."""
 
     def count() -> None:

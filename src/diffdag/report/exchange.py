@@ -272,7 +272,8 @@ class _Reader:
         given = self.get(content, "stability", (dict, type(None)))
         if given is None:
             return None
-        return self.record({**given, "shares": self.records(given, "shares", Share)}, Stability)
+        parts = {"shares": self.records(given, "shares", Share), "stable": self.names(given, "stable")}
+        return self.record({**given, **parts}, Stability)
 
     def global_test(self, content: Json) -> GlobalTest | None:
         given = self.get(content, "global_test", (dict, type(None)))

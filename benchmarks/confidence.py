@@ -1,0 +1,240 @@
+r"""Is a confidence of 80 % right in 80 % of the cases, and does fdr=0.05 keep its promise?
+
+    python benchmarks/confidence.py                  data sets of many kinds, the paper's at p = 10 and 30
+    python benchmarks/confidence.py --only mixed     some of them
+    python benchmarks/confidence.py --choose --seed 864000 --only mixed    constants of diffdag.confidence
+
+For every change that any bootstrap fit found, reported or not: the stated confidence, and whether it is true.
+An edge is right if its direction is; "pairs" says whether the two variables are. Single results go to
+``results/confidence-<section>-<seed>.csv`` (not committed), so that an interrupted run continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from itertools import pairwise
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import joblib
+import numpy as np
+from record import RESULTS, print_table
+from scipy import stats
+from scipy.optimize import minimize
+
+import diffdag as dd
+from diffdag import confidence as curves
+from diffdag.data import align_tables
+from diffdag.resampling import resample_tables
+from diffdag.trust import control_false_edges, with_confidence
+
+SEED = 870_000
+SPREAD = tuple(np.linspace(0.5, 2.0, 16))
+# data sets, bootstrap fits (half of what confidence= asks for), and what they are
+SECTIONS = {
+    "mixed": (300, 100, "p = 6 to 10, n = 80 to 1500, weights, densities and noise of many kinds"),
+    "p10": (200, 100, "p = 10, 6 neighbours, n = 341, the paper's changes"),
+    "p30": (200, 40, "p = 30, 20 neighbours, n = 1000, 2 % changes"),
+}
+COLUMNS = ("set", "kind", "share", "fits", "confidence", "reported", "in_fdr", "right", "pair_right")
+LEAST = 0.1  # constants are chosen on shares of at least this: below, hardly anything is right
+BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0001)
+
+
+def mixed(rng):
+    """A setting nobody chose: sizes, weights, densities and shapes of noise drawn at random."""
+    p = int(rng.choice([6, 8, 10]))
+    n = np.exp(rng.uniform(np.log(80), np.log(1500), 2))
+    n = n.astype(int) if rng.random() < 0.3 else np.full(2, int(n[0]))
+    options = {"weights": (0.1, 0.7)} if rng.random() < 0.4 else {}
+    if rng.random() < 0.3:
+        options["variances"] = SPREAD
+    if rng.random() < 0.2:
+        options["noise"] = str(rng.choice(["uniform", "laplace", "student"]))
+    changes = float(rng.uniform(0.02, 0.1)) if rng.random() < 0.9 else 0.0
+    pair = dd.simulate_pair(p, neighbours=float(rng.uniform(2, 0.7 * p)), change=changes, rng=rng, **options)
+    return pair, n, int(rng.integers(0, 3)), int(rng.integers(0, 3))
+
+
+def draw(section, rng):
+    """Two tables, and what changed: edges, noise variances, intercepts."""
+    if section == "mixed":
+        pair, n, noisy, shifted = mixed(rng)
+    elif section == "p10":
+        pair, n, noisy, shifted = dd.simulate_pair(10, neighbours=6, rng=rng), (341, 341), 0, 0
+    else:
+        pair, n, noisy, shifted = dd.simulate_pair(30, neighbours=20, change=0.02, rng=rng), (1000, 1000), 0, 0
+    p, names = len(pair.first.names), pair.first.names
+    which = rng.permutation(p)
+    variances = np.array(pair.second.noise_variances, float)
+    variances[which[:noisy]] *= np.exp(rng.choice([-1, 1], noisy) * rng.uniform(0.3, 0.9, noisy))
+    second = dd.LinearSEM(pair.second.weights, noise_variances=variances, names=names, noise=pair.second.noise)
+    intercept = np.zeros(p)
+    moved = which[noisy : noisy + shifted]
+    intercept[moved] = rng.choice([-1, 1], shifted) * rng.uniform(0.2, 1.0, shifted) * np.sqrt(variances[moved])
+    shift = np.linalg.solve(np.eye(p) - second.weights, intercept)
+    tables = align_tables(pair.first.sample(n[0], rng), second.sample(n[1], rng) + shift)
+    return tables, pair.edges, {names[k] for k in which[:noisy]}, {names[k] for k in moved}
+
+
+def one(section, seed, number, fits):
+    """Every change found in a bootstrap fit of one data set; of halves, which confidence does not use, a few."""
+    rng = np.random.default_rng([seed, list(SECTIONS).index(section), number])
+    tables, edges, noise, mean = draw(section, rng)
+    model = dd.DifferenceDAG(n_jobs=1)
+    result = model.fit_tables(tables).result_
+    drawn, split = (
+        resample_tables(tables, model, count, kind, number, n_jobs=1)
+        for count, kind in ((fits, "bootstrap"), (2, "half"))
+    )
+    result = with_confidence(result, drawn, split, 0.75)
+    kept = control_false_edges(result, 0.05)
+    return list(claims(number, result, kept, drawn, edges, noise, mean))
+
+
+def claims(number, result, kept, drawn, edges, noise, mean):
+    count = drawn.answers
+    reported = {(e.source, e.target): e for e in result.edge_list}
+    listed = {(e.source, e.target): e.directed for e in kept.edge_list}
+    for share in drawn.shares:
+        for ends, value in (
+            ((share.source, share.target), share.directed),
+            ((share.target, share.source), share.reversed),
+        ):
+            if value > 0:
+                told = ends in reported and reported[ends].directed
+                right, pair = ends in edges, ends in edges or ends[::-1] in edges
+                stated = curves.DIRECTED(value, count)
+                yield (number, "directed", value, count, stated, told, listed.get(ends) is True, right, pair)
+        ends = (share.source, share.target)
+        told = any(e in reported and not reported[e].directed for e in (ends, ends[::-1]))
+        right = ends in edges or ends[::-1] in edges
+        low = any(listed.get(e) is False for e in (ends, ends[::-1]))
+        stated = curves.PAIR(share.found, count)
+        yield (number, "pair", share.found, count, stated, told, low, right, right)
+    for kind, curve, truth, found in (
+        ("noise", curves.NOISE, noise, {c.variable for c in result.noise_list}),
+        ("mean", curves.MEAN, mean, {c.variable for c in result.mean_list}),
+    ):
+        for name, value in drawn.share_of(kind).items():
+            right = name in truth
+            yield (number, kind, value, count, curve(value, count), name in found, False, right, right)
+    yield (number, "set", 0.0, count, 0.0, bool(edges), False, False, False)
+
+
+def collect(section, seed, sets, fits):
+    """All data sets, those done before from the file."""
+    path = Path(RESULTS) / f"confidence-{section}-{seed}.csv"
+    rows = []
+    if path.exists():
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file))
+    done = {int(row[0]) for row in rows if row[1] == "set" and len(row) == len(COLUMNS)}
+    rows = [row for row in rows if len(row) == len(COLUMNS) and int(row[0]) in done]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+        file.flush()
+        work = (joblib.delayed(one)(section, seed, k, fits) for k in range(sets) if k not in done)
+        for new in joblib.Parallel(n_jobs=2, return_as="generator_unordered")(work):
+            csv.writer(file).writerows(new)
+            file.flush()
+    with path.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if int(row[0]) < sets]
+    truth = {"True": True, "False": False}
+    return [(int(r[0]), r[1], *(float(x) for x in r[2:5]), *(truth[x] for x in r[5:])) for r in rows]
+
+
+def choose(rows):
+    """Constants of the curves by maximum likelihood."""
+    for kind in ("directed", "pair", "noise", "mean"):
+        chosen = [row for row in rows if row[1] == kind and row[2] >= LEAST]
+        share, fits, right = (np.array([row[k] for row in chosen], float) for k in (2, 3, 7))
+        x = np.log((share * fits + 0.5) / ((1 - share) * fits + 0.5))
+
+        def unlikely(line, x=x, right=right):
+            value = line[0] + line[1] * x
+            return np.sum(np.logaddexp(0, np.where(right > 0, -value, value)))
+
+        best = minimize(unlikely, [1.0, 1.5], method="Nelder-Mead").x
+        print(f"{kind.upper()} = Curve({best[0]:.1f}, {best[1]:.1f})    # {len(chosen)} claims")
+
+
+def reliability(section, rows, seed):
+    """Stated confidence against the share that is right."""
+    table = []
+    for kind in ("directed", "pair", "noise", "mean"):
+        for low, high in pairwise(BINS):
+            chosen = [row for row in rows if row[1] == kind and low <= row[4] < high]
+            if not chosen:
+                continue
+            right = sum(row[7] for row in chosen)
+            interval = stats.binomtest(right, len(chosen)).proportion_ci(0.95, "wilson")
+            told = [row for row in chosen if row[5]]
+            stated = float(np.mean([row[4] for row in chosen]))
+            table.append(
+                [
+                    kind,
+                    f"{low:g} to {min(high, 1):g}",
+                    stated,
+                    right / len(chosen),
+                    f"{interval.low:.2f} to {interval.high:.2f}",
+                    len(chosen),
+                    f"{sum(row[7] for row in told)} of {len(told)}",
+                ]
+            )
+    columns = ["claim", "confidence", "mean stated", "right", "95 % interval", "claims", "of those reported"]
+    title = f"Reliability, {SECTIONS[section][2]}"
+    print_table(title, columns, table, section=section, settings={"seed": seed})
+
+
+def false_edges(section, rows, seed):
+    """The share of false edges in the lists, with and without a target."""
+    table = []
+    sets = sorted({row[0] for row in rows})
+    for name, column in (("default", 5), ("fdr=0.05", 6)):
+        listed = [row for row in rows if row[column] and row[1] in ("directed", "pair")]
+        wrong = [row for row in listed if not row[7]]
+        strict = [row for row in listed if not row[7] or row[1] == "pair"]
+        shares = [
+            np.mean([not r[7] for r in listed if r[0] == k]) if any(r[0] == k for r in listed) else 0.0
+            for k in sets
+        ]
+        table.append(
+            [
+                name,
+                len(sets),
+                len(listed),
+                sum(row[1] == "pair" for row in listed),
+                len(wrong) / max(len(listed), 1),
+                float(np.mean(shares)),
+                len(strict) / max(len(listed), 1),
+            ]
+        )
+    columns = ["list", "data sets", "edges", "undirected", "false, of all", "false, mean of sets", "strictly"]
+    title = f"False edges, {SECTIONS[section][2]}; strictly: an undirected edge is false"
+    print_table(title, columns, table, section=f"{section} fdr", settings={"seed": seed})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=list(SECTIONS), choices=list(SECTIONS))
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--sets", type=int, help="data sets; as many as the table asks for if left out")
+    parser.add_argument("--fits", type=int)
+    parser.add_argument("--choose", action="store_true", help="choose the constants, report nothing")
+    options = parser.parse_args()
+    for section in options.only:
+        sets, fits, _ = SECTIONS[section]
+        rows = collect(section, options.seed, options.sets or sets, options.fits or fits)
+        if options.choose:
+            choose(rows)
+            continue
+        reliability(section, rows, options.seed)
+        false_edges(section, rows, options.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""What the checks look at: the variables along the answer's order, and each one's own part in every row.
+
+Along an order, causes first, a variable's own part is what is left of it after regression on those before it:
+for the right order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows of
+``L^-1 X'``: orthogonal to each other and, times the root of the number of rows, of mean square 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from diffdag.data import Tables
+from diffdag.moments import Moments
+from diffdag.result import DifferenceResult
+from diffdag.robust import COVARIANCES, Covariance, table_scores
+
+FloatArray = NDArray[np.float64]
+LABELS = ("first", "second")
+# Variables and rows that are looked at.
+WIDEST, LONGEST = 200, 100_000
+# The rate of false alarms of a check on data with nothing to find, over all its tests together.
+LEVEL = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One table along the order; an entry of `values` and `own` is a variable, its entries are rows.
+
+    Attributes
+    ----------
+    values : ndarray, shape (p, n)
+        Deviations from the means, each variable divided by its standard deviation.
+    own : ndarray, shape (p, n)
+        Own parts, with mean 0 and mean square 1.
+    root : ndarray, shape (p, p)
+        Lower triangular: ``values = root @ own``.
+    scale : ndarray, shape (p,)
+        Standard deviations.
+    worth : float
+        The number of independent rows that the rows shown are worth.
+    """
+
+    values: FloatArray
+    own: FloatArray
+    root: FloatArray
+    scale: FloatArray
+    worth: float
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.values.shape[1]
+
+    @property
+    def steady(self) -> int:
+        """So many variables, the first ones, leave at least three quarters of the rows free."""
+        return max(1, min(len(self.values), self.n // 4))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Both tables along the order, and the names of the variables in that order."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, Part]
+    sampled: bool
+
+
+def causal_names(result: DifferenceResult) -> tuple[str, ...]:
+    """Variables along the answer's order, causes first, at most 200: those that take part come first in line.
+
+    Invariant variables stand before all others where the answer has no total order: given them, what is left of
+    the others changes no more than before.
+    """
+    order = result.settings.get("search_order")
+    if isinstance(order, list):
+        names = tuple(str(name) for name in order)
+    else:
+        placed = [name for layer in result.order for name in layer]
+        names = tuple(dict.fromkeys([*result.invariant, *result.unresolved, *placed]))
+    if len(names) <= WIDEST:
+        return names
+    still = set(result.invariant)
+    wanted = [name for name in names if name not in still] + [name for name in names if name in still]
+    kept = set(wanted[:WIDEST])
+    return tuple(name for name in names if name in kept)
+
+
+def look(
+    tables: Tables, first: Moments, second: Moments, result: DifferenceResult, given: Mapping[str, object]
+) -> View | None:
+    """The view, on the scale that `covariance` in `given` asks for; None if the rows are too few for it.
+
+    Of tables longer than 100,000 rows so many at most are used, evenly spaced.
+    """
+    names = causal_names(result)
+    place = {name: k for k, name in enumerate(tables.names)}
+    columns = [place[name] for name in names]
+    steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]
+    rows = [table[::step, columns] for table, step in zip((tables.first, tables.second), steps, strict=True)]
+    scores = table_scores(rows[0], rows[1], chosen_covariance(given))
+    whole = (len(tables.first), len(tables.second))
+    parts = []
+    for table, moments, n in zip(scores, (first, second), whole, strict=True):
+        part = _part(table, len(table) * min(1.0, moments.n / n))
+        if part is None:
+            return None
+        parts.append(part)
+    return View(names, (parts[0], parts[1]), max(steps) > 1)
+
+
+def chosen_covariance(given: Mapping[str, object]) -> Covariance:
+    """The covariance among the options used, ``"sample"`` if there is none."""
+    asked = given.get("covariance") or "sample"
+    return next(name for name in COVARIANCES if name == asked)
+
+
+def _part(table: FloatArray, worth: float) -> Part | None:
+    n, p = table.shape
+    if min(n, worth) < p + 4:
+        return None
+    values = np.array(table.T, dtype=np.float64, order="C")
+    values -= values.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.einsum("ij,ij->i", values, values) / n)
+    if not (scale > 0).all():
+        return None
+    values /= scale[:, None]
+    try:
+        root = cholesky(values @ values.T / n, lower=True)
+    except LinAlgError:
+        return None
+    own = solve_triangular(root, values, lower=True, check_finite=False)
+    return Part(values, own, root, scale, worth)

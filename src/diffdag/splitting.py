@@ -1,0 +1,196 @@
+"""Honest intervals: some rows find the changes, the others say how large they are.
+
+Standard errors of changes that were found on the same rows do not know of the search, which picks what looks
+large. Here each table is split at random. One part is fitted; along its order, and with its changes, the other
+part is regressed. Given what was found, those rows are a fresh sample, and Student's interval covers the
+coefficient of that regression at its level, whether the edge is right or not.
+
+Often several orders explain the changes equally well: two effects of one changed cause can stand in either
+order, and how much of the change reaches the second directly depends on it. An interval then reaches from the
+least to the largest value along any of these orders.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from diffdag.changes import Edge, estimated_edge
+from diffdag.data import Tables
+from diffdag.moments import Moments
+from diffdag.result import DifferenceResult
+from diffdag.validation import InputError
+from diffdag.weights import regress_jointly
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from diffdag.ordersearch.search import Found
+
+LEVEL = 0.95
+# Orders whose score is larger by no more than this explain the rows about as well: odds of 20 to 1.
+AS_GOOD = 3.0
+MOST_ORDERS = 24  # that are looked at besides the one found
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What an answer says about mechanisms, by column of its kept variables."""
+
+    names: tuple[str, ...]
+    order: tuple[int, ...]  # causes first
+    causes: dict[int, tuple[int, ...]]  # changed causes of each effect
+    separate: frozenset[int]  # noise variance changed
+
+    @classmethod
+    def of(cls, result: DifferenceResult) -> Structure:
+        """Read it off an answer of the order search; an undirected edge counts along the order found."""
+        order: list[str] = list(result.settings["search_order"])  # type: ignore[call-overload]
+        names = tuple(name for name in result.variables if name in set(order))
+        column, place = {name: k for k, name in enumerate(names)}, {name: k for k, name in enumerate(order)}
+        causes = defaultdict(list)
+        for edge in result.edge_list:
+            cause, effect = (edge.source, edge.target)
+            if not edge.directed and place[cause] > place[effect]:
+                cause, effect = effect, cause
+            causes[column[effect]].append(column[cause])
+        return cls(
+            names,
+            tuple(column[name] for name in order),
+            {effect: tuple(sorted(found)) for effect, found in causes.items()},
+            frozenset(column[change.variable] for change in result.noise_list),
+        )
+
+
+def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[Tables, Tables]:
+    """Each table in two parts of the same size, at random: one to find changes, one to measure them."""
+    source = np.random.default_rng(0 if rng is None else rng)
+    parts = []
+    for table in (tables.first, tables.second):
+        shuffled = source.permutation(len(table))
+        half = (len(table) + 1) // 2
+        parts.append((table[np.sort(shuffled[:half])], table[np.sort(shuffled[half:])]))
+    (one, other), (two, another) = parts
+    return replace(tables, first=one, second=two), replace(tables, first=other, second=another)
+
+
+def measure(
+    result: DifferenceResult, found_on: tuple[Moments, Moments], first: Moments, second: Moments
+) -> DifferenceResult:
+    """The same changes with weights and intervals from rows that had no part in finding them.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+        Of the order search, on other rows.
+    found_on : pair of Moments
+        Of those other rows, to find the orders that explain them equally well.
+    first, second : Moments
+        Of the rows to measure on.
+    """
+    structure = Structure.of(result)
+    others = tuple(moments.select(structure.names) for moments in found_on)
+    first, second = first.select(structure.names), second.select(structure.names)
+    measured = _measured_edges(structure, first, second)
+    for other in _equivalent(structure, result, *others):
+        for ends, edge in _measured_edges(other, first, second).items():
+            if ends in measured:
+                measured[ends] = _wider(measured[ends], edge)
+    edges = tuple(measured[e.source, e.target] if e.directed else e for e in result.edge_list)
+    rows = result.samples or (0, 0)
+    note = (
+        f"changes were found on {rows[0]:,} and {rows[1]:,} rows; weights and {LEVEL:.0%} intervals are from "
+        f"the other {first.n:,} and {second.n:,}, so that they do not know of the search"
+    )
+    return replace(result, edge_list=edges, notes=(*result.notes, note))
+
+
+def _wider(edge: Edge, other: Edge) -> Edge:
+    """The edge with an interval that holds both."""
+    if edge.low is None or edge.high is None or other.low is None or other.high is None:
+        return edge
+    return replace(edge, low=min(edge.low, other.low), high=max(edge.high, other.high))
+
+
+def _equivalent(
+    structure: Structure, result: DifferenceResult, first: Moments, second: Moments
+) -> list[Structure]:
+    """Other orders that explain these rows about as well, by moving changed variables past each other."""
+    from diffdag.ordersearch.search import Problem, walk_from  # noqa: PLC0415 - numba takes a second to import
+
+    p = len(structure.names)
+    equal = result.settings["noise"] == "equal"
+    factor = float(result.settings["penalty_factor"])  # type: ignore[arg-type]
+    free = np.zeros((p, p), bool)
+    problem = Problem.from_scatter(
+        first.scatter, second.scatter, first.n, second.n, equal, free, len(result.variables), factor
+    )
+    best = walk_from(problem, structure.order)
+    limit = best.score + AS_GOOD
+    seen, waiting = {best.order}, [best]
+    found: list[Found] = []
+    while waiting and len(found) < MOST_ORDERS:
+        current = waiting.pop(0)
+        for order in _neighbours(current.order, np.flatnonzero(current.changed.any(axis=1)).tolist()):
+            if order in seen:
+                continue
+            seen.add(order)
+            other = walk_from(problem, order)
+            if other.score <= limit:
+                waiting.append(other)
+                found.append(other)
+    return [
+        Structure(
+            structure.names,
+            item.order,
+            {
+                int(i): tuple(np.flatnonzero(item.changed[i]).tolist())
+                for i in np.flatnonzero(item.changed.any(axis=1))
+            },
+            frozenset(np.flatnonzero(item.separate).tolist()),
+        )
+        for item in found
+    ]
+
+
+def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:
+    """The order with one of two changed variables moved past the other, one way and the other way."""
+    place = {node: k for k, node in enumerate(order)}
+    for a, b in permutations(changed, 2):
+        if place[a] > place[b]:
+            continue
+        for mover, pivot, after in ((a, b, 1), (b, a, 0)):
+            moved = [node for node in order if node != mover]
+            moved.insert(moved.index(pivot) + after, mover)
+            yield tuple(moved)
+
+
+def _measured_edges(structure: Structure, first: Moments, second: Moments) -> dict[tuple[str, str], Edge]:
+    edges = {}
+    for i, causes in structure.causes.items():
+        earlier = list(structure.order[: structure.order.index(i)])
+        freedom = first.n + second.n - 2 - len(earlier) - len(causes)
+        if min(first.n, second.n) <= len(earlier) + 2:
+            raise InputError(
+                f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
+                "predecessors; leave intervals='split' out, or keep fewer variables (screen=)"
+            )
+        fit = regress_jointly(first, second, i, earlier, causes, i in structure.separate)
+        reach = float(stats.t.isf((1 - LEVEL) / 2, freedom))
+        for u, j in enumerate(causes):
+            k = earlier.index(j)
+            weights = float(fit.first[k]), float(fit.second[k])
+            errors = float(fit.error_first[u]), float(fit.error_second[u])
+            error = float(fit.error_delta[u])
+            ends = structure.names[j], structure.names[i]
+            delta = weights[0] - weights[1]
+            edge = estimated_edge(*ends, weights, errors, error)
+            edges[ends] = replace(edge, low=delta - reach * error, high=delta + reach * error)
+    return edges

@@ -1,0 +1,248 @@
+"""How far an answer can be trusted: confidence of each change, the global test, a list with few false edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import numpy as np
+
+from diffdag import confidence as curves
+from diffdag.changes import Edge
+from diffdag.data import Tables
+from diffdag.diagnostics import check_tables
+from diffdag.evidence import Share, Stability
+from diffdag.permutation import permute_tables
+from diffdag.resampling import Resamples, Workers, resample_tables
+from diffdag.result import DifferenceResult
+from diffdag.splitting import measure, split_rows
+from diffdag.stability import expected_false_bound
+from diffdag.validation import InputError, join_names, plural
+
+if TYPE_CHECKING:
+    from diffdag.estimator import DifferenceDAG
+
+FITS = 200
+PERMUTATIONS = 999
+CUTOFF = 0.75
+LEAST_FITS = 20
+
+
+class Wishes(TypedDict, total=False):
+    """What `DifferenceDAG.fit` can be asked for besides the answer."""
+
+    confidence: int | None
+    fdr: float | None
+    cutoff: float | None
+    test: int | bool | None
+    journal: str | Path | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, checked."""
+
+    fits: int  # 0 for none
+    fdr: float | None
+    cutoff: float
+    permutations: int  # 0 for none
+    journal: Path | None
+
+    @classmethod
+    def of(cls, **wishes: Unpack[Wishes]) -> Plan:
+        """Check the wishes; a false-discovery target asks for resamples, and resamples for the global test."""
+        fits, fdr, test = wishes.get("confidence"), wishes.get("fdr"), wishes.get("test")
+        cutoff = CUTOFF if wishes.get("cutoff") is None else wishes["cutoff"]
+        if fits is not None and (not _is_number(fits, whole=True) or fits < LEAST_FITS):
+            raise InputError(f"confidence must be a whole number of fits, {LEAST_FITS} or more; it is {fits!r}")
+        if fdr is not None and (not _is_number(fdr) or not 0 < fdr < 1):
+            raise InputError(f"fdr must be a number between 0 and 1, such as 0.05; it is {fdr!r}")
+        if not _is_number(cutoff) or not 0.5 < cutoff <= 1:  # type: ignore[operator]
+            raise InputError(f"cutoff must be larger than 0.5, and 1 at most; it is {cutoff!r}")
+        if test is not None and test is not True and test is not False and not _is_number(test, whole=True):
+            raise InputError(f"test must be a number of permutations, or True or False; it is {test!r}")
+        fits = fits if fits is not None else FITS if fdr is not None else 0
+        wanted = bool(fits) if test is None else test
+        permutations = PERMUTATIONS if wanted is True else int(wanted)
+        if permutations and permutations < LEAST_FITS - 1:
+            raise InputError(f"test must be {LEAST_FITS - 1} permutations or more; it is {test!r}")
+        journal = wishes.get("journal")
+        return cls(int(fits), fdr, float(cutoff), permutations, None if journal is None else Path(journal))  # type: ignore[arg-type]
+
+
+    def journal_of(self, kind: str) -> Path | None:
+        """Where finished fits of one kind are kept."""
+        return None if self.journal is None else self.journal / f"resamples-{kind}.journal"
+
+
+def _is_number(value: object, whole: bool = False) -> bool:
+    kinds = (int, np.integer) if whole else (int, float, np.number)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def examine(
+    model: DifferenceDAG, tables: Tables, intervals: str | None, wishes: Wishes, workers: Workers
+) -> DifferenceResult:
+    """Fit two tables, and add all that was asked for, and the checks."""
+    plan = Plan.of(**wishes)
+    held_out = None
+    if intervals is not None:
+        _check_split(model, intervals)
+        tables, held_out = split_rows(tables, model.rng)
+    told = workers.get("progress")
+    result = model.fit_tables(tables, progress=told if callable(told) else None).result_
+    result = weigh(result, tables, model, plan, **workers)
+    kept = _kept_columns(result)
+    moments = model.moments_of(tables, kept)
+    if held_out is not None:
+        result = measure(result, moments, *model.moments_of(held_out, kept))
+    return replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
+
+
+def _check_split(model: DifferenceDAG, intervals: str) -> None:
+    if intervals != "split":
+        raise InputError(f"intervals must be 'split' or None; it is {intervals!r}")
+    if model.method != "order":
+        raise InputError("intervals='split' needs method='order'; leave it out")
+    if model.effective_samples is not None:
+        raise InputError("the rows of a time series cannot be split at random; leave intervals='split' out")
+
+
+def _kept_columns(result: DifferenceResult) -> list[int] | None:
+    """Columns that were not screened out; None for all."""
+    out = set(result.settings.get("screened_out", ()))  # type: ignore[call-overload]
+    return [k for k, name in enumerate(result.variables) if name not in out] if out else None
+
+
+def weigh(
+    result: DifferenceResult,
+    tables: Tables,
+    model: DifferenceDAG,
+    plan: Plan,
+    **workers: Unpack[Workers],
+) -> DifferenceResult:
+    """Add to an answer what was asked for."""
+    rng = 0 if model.rng is None else model.rng
+    if plan.permutations:
+        tested = permute_tables(tables, plan.permutations, rng, progress=workers.get("progress"))
+        result = replace(result, global_test=tested)
+    if plan.fits:
+        halves = plan.fits // 4 * 2
+        drawn = resample_tables(
+            tables, model, plan.fits - halves, "bootstrap", rng, plan.journal_of("bootstrap"), **workers
+        )
+        split = resample_tables(tables, model, halves, "half", rng, plan.journal_of("half"), **workers)
+        result = with_confidence(result, drawn, split, plan.cutoff)
+    return result if plan.fdr is None else control_false_edges(result, plan.fdr)
+
+
+def with_confidence(
+    result: DifferenceResult, bootstrap: Resamples, halves: Resamples, cutoff: float
+) -> DifferenceResult:
+    """The answer with a probability for each change, and a bound on false pairs among the stable ones."""
+    fits = bootstrap.answers
+    shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
+    noise, mean = bootstrap.share_of("noise"), bootstrap.share_of("mean")
+    return replace(
+        result,
+        edge_list=tuple(replace(edge, confidence=_confidence(edge, shares, fits)) for edge in result.edge_list),
+        noise_list=tuple(
+            replace(change, confidence=curves.NOISE(noise.get(change.variable, 0.0), fits))
+            for change in result.noise_list
+        ),
+        mean_list=tuple(
+            replace(change, confidence=curves.MEAN(mean.get(change.variable, 0.0), fits))
+            for change in result.mean_list
+        ),
+        stability=_stability(bootstrap, halves, cutoff),
+        settings={**result.settings, "confidence_fits": fits},
+    )
+
+
+def _confidence(edge: Edge, shares: dict[frozenset[str], Share], fits: int) -> float:
+    share = shares.get(frozenset((edge.source, edge.target)))
+    if share is None:
+        return curves.PAIR(0.0, fits)
+    if not edge.directed:
+        return curves.PAIR(share.found, fits)
+    return curves.DIRECTED(share.directed if edge.source == share.source else share.reversed, fits)
+
+
+def _stability(bootstrap: Resamples, halves: Resamples, cutoff: float) -> Stability:
+    p, pairs = len(bootstrap.names), halves.answers // 2
+    found = sum(len(edges) for edges in halves.found) / halves.answers
+    stable = [share for share in halves.shares if share.found >= cutoff]
+    return Stability(
+        fits=bootstrap.answers,
+        shares=bootstrap.shares,
+        pairs=pairs,
+        stable=tuple(f"{share.source} -> {share.target}" for share in stable),
+        cutoff=cutoff,
+        expected_false=expected_false_bound(found, p * (p - 1) // 2, cutoff, pairs),
+        failed=len(bootstrap.failed) + len(halves.failed),
+    )
+
+
+def control_false_edges(result: DifferenceResult, fdr: float) -> DifferenceResult:
+    """Keep as many edges as possible of which no more than a share `fdr` is expected to be false.
+
+    Edges go by their confidence. One whose direction is not sure enough stays as an undirected one if its pair
+    is. The expected share of false edges is the mean of one minus the confidence.
+    """
+    directed = sorted(result.edge_list, key=lambda edge: -(edge.confidence or 0.0))
+    kept: list[Edge] = []
+    doubt = 0.0
+    for edge in directed:
+        for claim in _claims(edge, result.stability):
+            if doubt + 1 - (claim.confidence or 0.0) <= fdr * (len(kept) + 1):
+                kept.append(claim)
+                doubt += 1 - (claim.confidence or 0.0)
+                break
+    place = {(edge.source, edge.target): k for k, edge in enumerate(result.edge_list)}
+    kept.sort(key=lambda edge: place.get((edge.source, edge.target), place.get((edge.target, edge.source), 0)))
+    return _with_edges(result, kept, fdr)
+
+
+def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
+    """The edge, and what remains of it if its direction is not claimed."""
+    yield edge
+    if edge.directed and stability is not None:
+        for share in stability.shares:
+            if {share.source, share.target} == {edge.source, edge.target}:
+                confidence = curves.PAIR(share.found, stability.fits)
+                yield Edge(edge.source, edge.target, directed=False, confidence=confidence)
+
+
+def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> DifferenceResult:
+    """The answer with fewer edges, and everything else in accord with that."""
+    position = {name: k for k, name in enumerate(result.variables)}
+    edges = [
+        edge
+        if edge.directed or position[edge.source] < position[edge.target]
+        else replace(edge, source=edge.target, target=edge.source)
+        for edge in edges
+    ]
+    ends = {name for edge in edges for name in (edge.source, edge.target)}
+    loose = {name for edge in edges if not edge.directed for name in (edge.source, edge.target)}
+    was_active = set(result.unresolved).union(*result.order)
+    idle = was_active - ends - {change.variable for change in result.noise_list}
+    layers = (tuple(name for name in layer if name in ends - loose) for layer in result.order)
+    kept = {frozenset((edge.source, edge.target)) for edge in edges}
+    dropped = [str(e) for e in result.edge_list if frozenset((e.source, e.target)) not in kept]
+    notes = list(result.notes)
+    if dropped:
+        notes.append(
+            f"{plural(len(dropped), 'edge')} left out to keep the expected share of false ones at "
+            f"{fdr:g}: {join_names(dropped)}"
+        )
+    return replace(
+        result,
+        edge_list=tuple(edges),
+        invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
+        unresolved=tuple(name for name in result.variables if name in loose),
+        order=tuple(layer for layer in layers if layer),
+        settings={**result.settings, "fdr": fdr},
+        notes=tuple(notes),
+    )
