@@ -3,9 +3,9 @@
 OPENBLAS_NUM_THREADS=1 python benchmarks/mechanisms.py [--sets 100] [--null-sets 200] [--seed 870000]
 
 The paper's pairs of models; in some variables the noise variance of the second is multiplied or divided by 1.5
-to 2.5, in others the intercept moves by 0.3 to 1 noise standard deviations. F1 is the mean over data sets. "true
-order" has the order, the changed effects and the changed variances from the truth: what is lost there is not the
-search's fault. Null data are two samples of one model: the share of data sets with any claim.
+to 2.5, in others the intercept moves by 0.3 to 1 noise standard deviations. F1 is the mean over data sets.
+"with true order" has the order, the changed effects and the changed variances from the truth: what is lost
+there is not the search's fault. Null data are two samples of one model: the share of data sets with any claim.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The test of "nothing changed at all": how often it rejects, at 5 %, where nothing changed and where something did.
+"""The test of "nothing changed at all": how often it rejects at 5 %, without and with changes.
 
-    python benchmarks/null_test.py                    both tables (about 20 minutes on two cores)
+    python benchmarks/null_test.py                    both tables (about 10 minutes on two cores)
     python benchmarks/null_test.py --only null        data without any change
     python benchmarks/null_test.py --only power       data with changes
 

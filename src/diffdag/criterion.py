@@ -39,9 +39,10 @@ from diffdag.resampling import Resamples
 from diffdag.result import DifferenceResult
 from diffdag.weights import FloatArray, regress_jointly
 
-GAMMA = 1.0
+# More than the usual 1: a search over orders looks at many more regressions than there are pairs of variables.
+GAMMA = 1.5
 # Settings up to this instability count as stable.
-STABLE = 0.1
+STABLE = 0.05
 # Two variances are fitted only where they gain this share of their price with the coefficients for one.
 SUSPECT = 0.25
 

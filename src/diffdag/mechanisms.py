@@ -1,56 +1,41 @@
 """Which noise variances and which intercepts changed, along the order that a search over orders found.
 
-Noise variances are those of the regressions along the order. Intercepts need one more search. Let W be the
-scatter within the conditions, added up, and d the difference of the means times ``sqrt(n1 n2 / N)``. For a
-variable i whose effects and noise did not change, placed behind the variables S, twice the likelihood ratio of
-a changed intercept is ``2 [g(S + i) - g(S)]`` with ``g(S) = N/2 log(1 + d_S' W_SS^-1 d_S)``. A change of
-variance or effect tells the order of the variables it touches; between two such variables along the order,
-the covariances are the same however the others are arranged, and their sum of likelihood ratios is too. But
-changes of intercepts are rare, so the arrangement that needs fewest explains best: minimal is the sum of
+Noise variances are those of the regressions along the order. Intercepts need more: a search that sees
+covariances alone settles the order only where an effect or a noise variance changed. Between two variables it
+"touched" in this way, the likelihood of the covariances is the same however the others are arranged, and the
+arrangement in which fewest intercepts change is taken (`arrangement`). A variable also moves past a touched one
+if that saves more than the covariances lose by it (`_crossing`).
 
-    min(likelihood ratio, price)
-
-Up to `EXACT` variables in a run all arrangements are compared, by dynamic programming over subsets. In longer
-runs variables move to the place that lowers the sum most: one triangular factor tells what every move of one
-variable would do (`_moves`).
-
-The price is ``1 + 2 sqrt(p)``. It stands for a level, the probability that half a chi-squared variable with
-one degree of freedom is larger, which Student's t test has to reach. Without any change, the largest of all
-likelihood ratios over all arrangements had these 95 and 98 % points (60 to 400 pairs of samples of one model):
-p = 5: 4.7 and 5.8; p = 10: 6.4 and 7.7; p = 20: 8.8 and 10.3; p = 50: 13.3 and 14.2, with 100 rows 14.6 and
-16.4, but 20 in complete graphs. Therefore the means of a run also have to differ by Hotelling's test, which
-is exact for any model and number of rows (`GATE`); as a rule nothing is searched.
+The price of a changed intercept is ``1 + 2 sqrt(p)``. It stands for a level, the probability that half a
+chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. Without any
+change, the largest of all likelihood ratios over all arrangements had these 95 and 98 % points (60 to 400 pairs
+of samples of one model): p = 5: 4.7 and 5.8; p = 10: 6.4 and 7.7; p = 20: 8.8 and 10.3; p = 50: 13.3 and 14.2,
+with 100 rows 14.6 and 16.4, but 20 in complete graphs. Therefore the means of all that stand between two
+touched variables also have to differ by Hotelling's test, which is exact for any model and number of rows
+(`GATE`); as a rule nothing is searched.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.linalg import solve_triangular
 
+from diffdag.arrangement import GRAIN, BoolArray, FloatArray, Run, arrange, moves
 from diffdag.changes import MeanChange, NoiseChange
 from diffdag.moments import Moments
 from diffdag.weights import regress_jointly
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
 
 # The price of a changed intercept, A + B sqrt(p).
 A, B = 1.0, 2.0
 # A run is looked at if Hotelling's test of all its means rejects at this level, which the runs share.
 GATE = 0.03
-# Up to so many variables all arrangements are compared; of more, EFFORT / variables starts, within limits.
-EXACT, EFFORT, FEWEST, MOST = 11, 300, 2, 6
-# A descent goes through these shares of the price: low prices lead away from where no move pays at once.
-SHARES = (0.25, 0.5, 1.0)
-# What a move has to gain.
-GRAIN = 1e-6
+# Moves past touched variables; one or two are usual.
+ROUNDS = 20
 
 
 def changed_mechanisms(
@@ -114,7 +99,9 @@ def changed_mechanisms(
         shift = equation.certain()
         if shift is not None and shift.pvalue < prices.level:
             means[i] = shift
-    for i, earlier in _calm_changes(first, second, order, touched, before, prices):
+    model = _Model(first, second, causes, frozenset(separate), touched)
+    known = np.zeros((len(order), len(order)), bool) if before is None else before
+    for i, earlier in _calm_changes(model, order, known, prices):
         means[i] = _equation(first, second, i, earlier, (), False).shifts[0]
     return (
         tuple(noise[i] for i in sorted(noise)),
@@ -210,58 +197,114 @@ class _Prices:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """Variables to arrange: scatter and mean difference given what precedes them, see the header.
+class _Model:
+    """What the search said: changed causes, changed variances, the variables touched by either."""
 
-    `lead` is the ``d' W^-1 d`` of what precedes, `prices` are those of the run's positions, `before` what is
-    known.
-    """
+    first: Moments
+    second: Moments
+    causes: Mapping[int, Sequence[int]]
+    separate: frozenset[int]
+    touched: set[int]
+    seen: dict[tuple[int, frozenset[int]], float] = field(default_factory=dict)
 
-    scatter: FloatArray
-    apart: FloatArray
-    lead: float
-    rows: int
-    prices: FloatArray
-    before: BoolArray
+    def misfit(self, i: int, earlier: Collection[int]) -> float:
+        """Minus log-likelihood of a touched variable behind others, less that of one without changes.
 
-    def ratio(self, distance: FloatArray) -> FloatArray:
-        """The function g of the header."""
-        ratio: FloatArray = self.rows / 2 * np.log1p(distance)
-        return ratio
+        Summed over touched variables, up to a constant, this is minus the log-likelihood of an order.
+        """
+        key = i, frozenset(earlier)
+        if key not in self.seen:
+            self.seen[key] = self._misfit(i, sorted(earlier))
+        return self.seen[key]
+
+    def _misfit(self, i: int, index: list[int]) -> float:
+        changed = self.causes.get(i, ())
+        if not set(changed) <= set(index):
+            return math.inf
+        conditions = self.first, self.second
+        fit = regress_jointly(*conditions, i, index, changed, i in self.separate)
+        calm = regress_jointly(*conditions, i, index, (), False)
+        rows = np.array([self.first.n, self.second.n])
+        own, shared = (
+            np.array([_unexplained(m, i, index, b) for m, b in zip(conditions, slopes, strict=True)])
+            for slopes in ((fit.first, fit.second), (calm.first, calm.second))
+        )
+        pooled = float(rows.sum() / 2 * math.log(shared.sum() / rows.sum()))
+        if i in self.separate:
+            return float((rows / 2 * np.log(own / rows)).sum()) - pooled
+        return float(rows.sum() / 2 * math.log(own.sum() / rows.sum())) - pooled
+
+
+def _unexplained(moments: Moments, i: int, index: list[int], slopes: FloatArray) -> float:
+    """Residual sum of squares."""
+    contrast = np.append(-slopes, 1.0)
+    block = moments.scatter[np.ix_([*index, i], [*index, i])]
+    return max(float(contrast @ block @ contrast), float(np.finfo(float).tiny))
 
 
 def _calm_changes(
-    first: Moments,
-    second: Moments,
-    order: list[int],
-    touched: set[int],
-    before: BoolArray | None,
-    prices: _Prices,
-) -> Iterator[tuple[int, list[int]]]:
+    model: _Model, order: list[int], before: BoolArray, prices: _Prices
+) -> list[tuple[int, list[int]]]:
     """Variables whose intercept alone changed, each with what precedes it."""
-    n1, n2 = first.n, second.n
-    pooled = (first.scatter + second.scatter)[np.ix_(order, order)]
+    n1, n2 = model.first.n, model.second.n
+    pooled = model.first.scatter + model.second.scatter
     scale = np.sqrt(np.diag(pooled))
-    lower = np.linalg.cholesky(pooled / np.outer(scale, scale))
-    apart = (first.mean - second.mean)[order] / scale * math.sqrt(n1 / (n1 + n2) * n2)
-    parts = solve_triangular(lower, apart, lower=True)
+    pooled = pooled / np.outer(scale, scale)
+    apart: FloatArray = (model.first.mean - model.second.mean) / scale * math.sqrt(n1 / (n1 + n2) * n2)
+    everything = Run(pooled, apart, 0.0, n1 + n2, prices.table, before)
+    order, places = _arranged(everything, order, model.touched)
+    for _ in range(ROUNDS):
+        crossed = _crossing(model, everything, order) if places and model.touched else None
+        if crossed is None:
+            break
+        order, places = _arranged(everything, crossed, model.touched)
+    return [(order[t], order[:t]) for t in places]
+
+
+def _arranged(everything: Run, order: list[int], touched: set[int]) -> tuple[list[int], list[int]]:
+    """The best order that leaves touched variables where they are, and the places of changed intercepts."""
+    pooled = everything.scatter[np.ix_(order, order)]
+    lower = np.linalg.cholesky(pooled)
+    parts: FloatArray = solve_triangular(lower, everything.apart[order], lower=True)
     distance = np.concatenate([[0.0], np.cumsum(parts**2)])
-    known = np.zeros((len(order), len(order)), bool) if before is None else before[np.ix_(order, order)]
-    runs = list(_runs([i in touched for i in order]))
+    known = everything.before[np.ix_(order, order)]
+    runs, best, places = list(_runs([i in touched for i in order])), list(order), []
     for start, stop in runs:
         own = slice(start, stop)
-        factor, table = lower[own, own], prices.table[own]
+        factor, table = lower[own, own], everything.prices[own]
         lead = float(distance[start])
-        run = _Run(factor @ factor.T, factor @ parts[own], lead, n1 + n2, table, known[own, own])
-        if _means_agree(run, start, float(distance[stop]), GATE / len(runs)):
-            continue
-        arrangement, ratios = _arrange(run)
-        columns = [order[start + t] for t in arrangement]
-        for t in np.flatnonzero(ratios > table):
-            yield columns[t], [*order[:start], *columns[:t]]
+        run = Run(factor @ factor.T, factor @ parts[own], lead, everything.rows, table, known[own, own])
+        if not _means_agree(run, start, float(distance[stop]), GATE / len(runs)):
+            arrangement, ratios = arrange(run)
+            best[own] = [order[start + t] for t in arrangement]
+            places += [start + int(t) for t in np.flatnonzero(ratios > table)]
+    return best, places
 
 
-def _means_agree(run: _Run, preceding: int, distance: float, level: float) -> bool:
+def _crossing(model: _Model, everything: Run, order: list[int]) -> list[int] | None:
+    """The order after the move past touched variables that gains most; None if none gains."""
+    change = moves(everything, np.array(order), 1.0)[0]
+    touched = [t for t, i in enumerate(order) if i in model.touched]
+    change[:, touched] = np.inf
+    best, answer = -GRAIN, None
+    for flat in np.argsort(change, axis=None):
+        place, start = (int(t) for t in np.unravel_index(flat, change.shape))
+        # What the covariances gain in return would be chance, and is left out.
+        if change[place, start] > best:
+            break
+        total, i = float(change[place, start]), order[start]
+        for t in touched:
+            if min(place, start) <= t <= max(place, start):
+                earlier = order[:t]
+                after = [j for j in earlier if j != i] if start < t else [*earlier, i]
+                total += max(model.misfit(order[t], after) - model.misfit(order[t], earlier), 0.0)
+        if total < best:
+            best, answer = total, order[:start] + order[start + 1 :]
+            answer.insert(place, i)
+    return answer
+
+
+def _means_agree(run: Run, preceding: int, distance: float, level: float) -> bool:
     """Whether no arrangement can show a change, or Hotelling's test given what precedes sees none."""
     m = len(run.apart)
     if float(np.diff(run.ratio(np.array([run.lead, distance])))[0]) <= run.prices.min():
@@ -275,131 +318,3 @@ def _runs(touched: list[bool]) -> Iterator[tuple[int, int]]:
     """Start and end of each run of variables that are not touched."""
     edges = np.flatnonzero(np.diff([True, *touched, True]))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-
-
-def _arrange(run: _Run) -> tuple[IntArray, FloatArray]:
-    """The best arrangement, and the likelihood ratio of each of its variables."""
-    if len(run.apart) <= EXACT:
-        arrangement = _best_of_all(run)
-    else:
-        rng = np.random.default_rng(0)
-        starts = min(MOST, max(FEWEST, EFFORT // len(run.apart)))
-        begin = [np.arange(len(run.apart)), *(_shuffled(run.before, rng) for _ in range(starts - 1))]
-        ends = [_descend(run, start) for start in begin]
-        arrangement = min(ends, key=lambda end: end[1])[0]
-    block = np.ix_(arrangement, arrangement)
-    parts = solve_triangular(np.linalg.cholesky(run.scatter[block]), run.apart[arrangement], lower=True)
-    return arrangement, np.diff(run.ratio(run.lead + np.concatenate([[0.0], np.cumsum(parts**2)])))
-
-
-def _best_of_all(run: _Run) -> IntArray:
-    """Dynamic programming: the least a set can cost in front of all others, from sets smaller by one."""
-    m = len(run.apart)
-    sets = np.arange(1 << m)
-    inside = (sets[:, None] >> np.arange(m) & 1).astype(bool)
-    blocks = np.where(inside[:, :, None] & inside[:, None, :], run.scatter, np.eye(m))
-    apart = np.where(inside, run.apart, 0.0)
-    solved = np.linalg.solve(blocks, apart[..., None])[..., 0]
-    ratio = run.ratio(run.lead + np.einsum("si,si->s", apart, solved))
-    needs = (run.before.T @ (1 << np.arange(m))).tolist()
-    size = inside.sum(axis=1)
-    cost, last = np.where(size == 0, 0.0, np.inf), np.zeros(len(sets), np.intp)
-    for count in range(1, m + 1):
-        for i in range(m):
-            now = sets[(size == count) & inside[:, i]]
-            rest = now ^ (1 << i)
-            tried = cost[rest] + np.minimum(ratio[now] - ratio[rest], run.prices[count - 1])
-            better = (tried < cost[now]) & (needs[i] & ~rest == 0)
-            cost[now[better]], last[now[better]] = tried[better], i
-    arrangement, left = np.zeros(m, np.intp), len(sets) - 1
-    for t in reversed(range(m)):
-        arrangement[t] = last[left]
-        left ^= 1 << int(last[left])
-    return arrangement
-
-
-def _shuffled(before: BoolArray, rng: np.random.Generator) -> IntArray:
-    """A random arrangement that respects what is known."""
-    rank = rng.permutation(len(before))
-    left, arrangement = np.ones(len(before), bool), np.zeros(len(before), np.intp)
-    for t in range(len(before)):
-        free = np.flatnonzero(left & ~before[left].any(axis=0))
-        arrangement[t] = free[np.argmin(rank[free])]
-        left[arrangement[t]] = False
-    return arrangement
-
-
-def _descend(run: _Run, arrangement: IntArray) -> tuple[IntArray, float]:
-    """Move one variable at a time, the move that lowers the cost most; the end, and what it costs."""
-    total = math.inf
-    for share in SHARES:
-        while True:
-            change, total = _moves(run, arrangement, share)
-            moves = _apart(change)
-            if not moves:
-                break
-            for place, i in moves:
-                arrangement = np.insert(np.delete(arrangement, i), place, arrangement[i])
-    return arrangement, total
-
-
-def _apart(change: FloatArray) -> list[tuple[int, int]]:
-    """The move [to position, from position] that pays most, then the best that does not touch it, and so on."""
-    best = np.argmin(change, axis=0)
-    gains = change[best, np.arange(len(best))]
-    used, moves = np.zeros(len(best), bool), []
-    for i in np.argsort(gains, kind="stable").tolist():
-        if gains[i] > -GRAIN:
-            break
-        span = slice(min(i, best[i]), max(i, best[i]) + 1)
-        if not used[span].any():
-            used[span] = True
-            moves.append((int(best[i]), i))
-    return moves
-
-
-def _moves(run: _Run, arrangement: IntArray, share: float) -> tuple[FloatArray, float]:
-    """What each move [to position, from position] adds to the cost, and the cost.
-
-    With ``W = R'R`` along the arrangement, column i of R has the parts of variable i along its predecessors,
-    so that sums from below give its variance and mean difference given the first s of them, for all s. Row i
-    of the inverse of R does the same for what comes after it. With these, the distance ``d' W^-1 d`` of the
-    first s variables with i added, or taken away, takes a division; costs are differences of its logarithm.
-    """
-    block, price = np.ix_(arrangement, arrangement), share * run.prices
-    root = np.linalg.cholesky(run.scatter[block]).T
-    inverse = solve_triangular(root, np.eye(len(root)))
-    part = inverse.T @ run.apart[arrangement]
-    distance = run.lead + np.concatenate([[0.0], np.cumsum(part**2)])
-    here = run.ratio(distance)
-    spent = np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(here), price))])
-    upper = np.tri(len(root), dtype=bool).T
-
-    variance = np.cumsum((root**2)[::-1], axis=0)[::-1]
-    mean = np.cumsum((root * part[:, None])[::-1], axis=0)[::-1]
-    with_it = run.ratio(distance[:-1, None] + np.where(upper, mean**2 / np.where(upper, variance, 1.0), 0.0))
-    passed = np.where(upper[1:], np.minimum(np.diff(with_it, axis=0), price[1:, None]), 0.0)
-    earlier = np.minimum(with_it - here[:-1, None], price[:, None]) - spent[1:] + spent[:-1, None]
-    earlier[:-1] += np.cumsum(passed[::-1], axis=0)[::-1]
-
-    precision = np.cumsum(inverse.T**2, axis=0)
-    mean = np.cumsum(inverse.T * part[:, None], axis=0)
-    taken = np.where(upper.T, mean**2 / np.where(upper.T, precision, 1.0), 0.0)
-    without = run.ratio(np.maximum(distance[1:, None] - taken, 0.0))
-    passed = np.where(upper.T[:-1], np.minimum(np.diff(without, axis=0), price[:-1, None]), 0.0)
-    later = np.minimum(here[1:, None] - without, price[:, None]) - spent[1:, None] + spent[:-1]
-    later[1:] += np.cumsum(passed, axis=0)
-
-    change = np.where(upper, earlier, later)
-    change[_barred(run.before[block])] = np.inf
-    return change, float(spent[-1])
-
-
-def _barred(before: BoolArray) -> BoolArray:
-    """Moves [to, from] that would put a variable in front of one it has to follow, or behind the opposite."""
-    if not before.any():
-        return np.zeros_like(before)
-    ahead = np.logical_or.accumulate(np.triu(before, 1)[::-1], axis=0)[::-1]
-    behind = np.logical_or.accumulate(np.tril(before.T, -1), axis=0)
-    barred: BoolArray = ahead | behind
-    return barred

@@ -345,7 +345,7 @@ class _Walk:
     def _best_of_line(self, line: Sequence[Factors], axis: str) -> Factors:
         if self.by == "ebic":
             return self._cheapest(line, axis)
-        best = line[-1]
+        best = Factors()  # stays where not even the most severe setting is stable
         for at in reversed(line):
             if (self.seen[at][0].instability or 0.0) > STABLE:
                 break

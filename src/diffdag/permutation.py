@@ -72,7 +72,7 @@ def global_test(
     columns, drop, missing
         As for `DifferenceDAG.fit`.
     progress : bool or callable, optional
-        True for a bar on a terminal; a function is called with the steps done and their number.
+        True for a bar on a terminal; a function is called with the steps done, their number, and what they are.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def permute_tables(
 
 def _check_options(permutations: object, rng: object) -> None:
     def whole(value: object, least: int) -> bool:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+        return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
     if not whole(permutations, 1):
         raise InputError(f"permutations must be a whole number, 1 or larger; it is {permutations!r}")
@@ -162,7 +162,7 @@ def _pool(tables: Tables) -> _Pool:
 
 
 def _without_mean(table: FloatArray) -> FloatArray:
-    """n - 1 uncorrelated rows whose sums of products are the scatter matrix of n rows.
+    """Uncorrelated rows, one fewer, whose sums of products are the scatter matrix of the table.
 
     The reflection that takes the unit vector along (1, ..., 1) to one along the first axis, without its first
     row.
@@ -235,7 +235,7 @@ def _combine(values: FloatArray) -> tuple[float, list[float]]:
     smallest = counts.min(axis=0)
     spread = values.std(axis=0)
     apart = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
-    beyond = apart >= apart[0] - _SAME * abs(apart[0])
+    beyond = apart >= apart[0] - _SAME * (1 + abs(apart[0]))
     more = (smallest < smallest[0]) | ((smallest == smallest[0]) & beyond)
     return float(more.mean()), [float(count[0] / len(values)) for count in counts]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from diffdag.validation import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 Told = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
 Progress = bool | Told | None
@@ -74,17 +77,39 @@ def _nothing(steps: int = 1, /) -> None:
 
 
 @contextmanager
-def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Advance]:
+def show_bars(title: str) -> Iterator[Told | None]:
+    """A function that draws one bar for each kind of work it is told of, on a terminal; None elsewhere.
+
+    Parameters
+    ----------
+    title : str
+        What is going on before anything is told.
+    """
     if not sys.stderr.isatty():
-        yield _nothing
+        yield None
         return
     from rich import progress as rich  # noqa: PLC0415 - only on a terminal
     from rich.console import Console  # noqa: PLC0415
 
+    with rich.Progress(*_columns(), console=Console(stderr=True), speed_estimate_period=120) as bars:
+        tasks = {"": bars.add_task(title, total=None)}
+
+        def tell(done: int, total: int | None, what: str) -> None:
+            bars.update(tasks[""], visible=False)
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield tell
+
+
+def _columns(quick: bool = False, total: int | None = 1) -> list[ProgressColumn]:
+    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
+
     count = (
         rich.TextColumn("{task.completed:,.0f} rows") if quick and total is None else rich.MofNCompleteColumn()
     )
-    columns = [
+    return [
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
         count,
@@ -93,8 +118,20 @@ def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Adva
         rich.TextColumn("left"),
         rich.TimeRemainingColumn(),
     ]
+
+
+@contextmanager
+def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Advance]:
+    if not sys.stderr.isatty():
+        yield _nothing
+        return
+    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
+    from rich.console import Console  # noqa: PLC0415
+
     period = 10 if quick else 120  # seconds from which the speed is estimated
-    with rich.Progress(*columns, console=Console(stderr=True), speed_estimate_period=period) as bar:
+    with rich.Progress(
+        *_columns(quick, total), console=Console(stderr=True), speed_estimate_period=period
+    ) as bar:
         task = bar.add_task(title, total=total, completed=done)
 
         def advance(steps: int = 1, /) -> None:

@@ -211,6 +211,8 @@ class SettingsPath:
     def summary(self) -> str:
         """The choice and the sensitivity, in two sentences."""
         way = "extended BIC" if self.by == "ebic" else "stability"
+        if self.by == "stability" and not self.stable:
+            way = "default, as no setting is stable"
         chosen = self.settings[self.chosen_at]
         times = f"{self.multiple(chosen):g} times the default {self.axis}"
         same = "the same edges as" if self.agrees else f"{plural(len(chosen.edges), 'edge')}, not the same as"

@@ -125,8 +125,7 @@ def _bounds(q: float, candidates: int, pairs: int) -> FloatArray:
     excess = (found - pairs) / pairs  # 2 tau - 1
     both = largest_tails(theta**2, pairs, -1 / 2)[found - pairs]
     either = largest_tails(theta, 2 * pairs, -1 / 4, least=pairs + 1)[found]
-    bounds = candidates * np.minimum(both, either)
-    bounds = np.minimum(bounds, q * theta / excess)
+    bounds: FloatArray = np.minimum(candidates * np.minimum(both, either), q * theta / excess)
     if q > 0:
         bounds = np.minimum(bounds, q * theta * _unimodal_constants(theta, pairs))
     bounds.flags.writeable = False
@@ -141,7 +140,8 @@ def _unimodal_constants(theta: float, pairs: int) -> FloatArray:
     covered = (np.arange(1, pairs + 1) >= 2) & (tau > least) & (theta <= 1 / math.sqrt(3))
     low = 2 * (2 * tau - 1 - 1 / (2 * pairs))
     high = (1 + 1 / pairs) / (4 * (1 - tau + 1 / (2 * pairs)))
-    return np.where(covered, 1 / np.where(tau <= 0.75, low, high), np.inf)
+    constants: FloatArray = np.where(covered, 1 / np.where(tau <= 0.75, low, high), np.inf)
+    return constants
 
 
 def largest_tails(mean: float, steps: int, r: float, least: int = 1) -> FloatArray:
@@ -153,10 +153,10 @@ def largest_tails(mean: float, steps: int, r: float, least: int = 1) -> FloatArr
     array([1.   , 1.   , 0.333, 0.148, 0.061])
     """
     if mean < _TINY:  # Markov's inequality
-        return np.minimum(1.0, mean * steps / np.maximum(np.arange(steps + 1), mean * steps + _TINY))
+        return np.append(1.0, mean * steps / np.arange(1, steps + 1))
     all_there = math.floor(mean * steps + _ROUNDING)  # where the whole mass can be
     last = np.arange(max(least, all_there + 1), steps + 1)
-    tails = np.ones(steps + 1)
+    tails: FloatArray = np.ones(steps + 1)
     if last.size:
         beyond = np.cumsum(_linear_masses(mean * steps, last, -1 / r)[:, ::-1], axis=1)[:, ::-1]
         tails[last] = beyond.max(axis=0)[last]

@@ -88,6 +88,25 @@ def fit(
     effective_samples: Annotated[
         str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
     ] = None,
+    screen: Annotated[
+        int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
+    ] = None,
+    confidence: Annotated[
+        int | None, typer.Option(help="Fit so many resamples, 200 say, to tell how sure each change is.")
+    ] = None,
+    fdr: Annotated[
+        float | None, typer.Option(help="Largest expected share of false edges in the list: 0.05, say.")
+    ] = None,
+    cutoff: Annotated[
+        float | None,
+        typer.Option(help="Share of halves in which a pair is found if it is stable; 0.75 if left out."),
+    ] = None,
+    test: Annotated[
+        int | None, typer.Option(help="Permutations to test whether anything changed at all: 999, say.")
+    ] = None,
+    intervals: Annotated[
+        str | None, typer.Option(help="split: find changes on half of the rows, measure them on the others.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads of the search; one a core if left out.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search.")] = None,
     columns: Columns = None,
@@ -102,6 +121,7 @@ def fit(
     one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.moments import Moments  # noqa: PLC0415
+    from diffdag.progress import show_bars  # noqa: PLC0415
 
     settings: dict[str, Any] = {
         "method": method,
@@ -115,21 +135,30 @@ def fit(
         "forbidden": forbidden or None,
         "covariance": covariance,
         "effective_samples": _rows(effective_samples),
+        "screen": screen,
         "n_jobs": jobs,
         "rng": seed,
     }
     model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
+    wishes: dict[str, Any] = {
+        "confidence": confidence,
+        "fdr": fdr,
+        "cutoff": cutoff,
+        "test": test,
+        "intervals": intervals,
+    }
     if isinstance(one, Moments):
-        _refuse_rows(covariance, effective_samples)
-    with working(WORKING) as status:
-
-        def progress(done: int, total: int | None, what: str) -> None:
-            status(f"{what} ({done} of {total})")
-
-        if isinstance(one, Moments):
-            model.fit_moments(one, two, progress=progress)
-        else:
-            model.fit(one, two, **choice, progress=progress)
+        _refuse_rows(covariance=covariance, effective_samples=effective_samples, **wishes)
+    try:
+        with show_bars(WORKING) as told:
+            if isinstance(one, Moments):
+                model.fit_moments(one, two, progress=told)
+            else:
+                model.fit(one, two, **choice, **wishes, journal=out, progress=told)
+    except KeyboardInterrupt:
+        if out is not None and (confidence or fdr):
+            say("what is finished is kept; the same command continues")
+        raise
     _deliver(replace(model.result_, labels=labels), out, as_json=json)
 
 
@@ -182,11 +211,11 @@ def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = Fals
         print_files(files)
 
 
-def _refuse_rows(covariance: str | None, effective_samples: str | None) -> None:
+def _refuse_rows(**given: object) -> None:
     """Refuse options that would need the rows."""
-    given = {"--covariance": covariance, "--effective-samples": effective_samples}
-    for option, value in given.items():
+    for name, value in given.items():
         if value is not None:
+            option = "--" + name.replace("_", "-")
             refuse(f"{option} acts on rows, and only moments are known; give two tables, or leave it out")
 
 

@@ -49,7 +49,9 @@ def check_outliers(view: View, result: DifferenceResult) -> Check:
         if lost is not None:
             carried.append((lost[0], f"{edge}", _rows_named(lost[1])))
     if not carried:
-        says = "no edge is carried by a few outlying rows" if edges else "there is no edge that rows could carry"
+        says = (
+            "no edge is carried by a few outlying rows" if edges else "there is no edge that rows could carry"
+        )
         return Check("outliers", True, says, None, MOVED)
     share, _, rows = max(carried)
     says = (
@@ -98,7 +100,7 @@ def outlying(part: Part, s: int, t: int, edges: int) -> IntArray:
     limit = math.log(n * edges / LEVEL)
     most = max(1, int(MOST * n))
     weight = np.zeros(t + 1)
-    weight[: t] = solve_triangular(part.root[:t, :t], np.eye(t)[s], lower=True, trans=1)
+    weight[:t] = solve_triangular(part.root[:t, :t], np.eye(t)[s], lower=True, trans=1)
     out: IntArray = np.zeros(0, np.intp)
     for step in range(ROUNDS):
         before = out

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-MARGIN = 1.0  # what a reversal has to save, in prices of a change
-LEAST = 2.5  # prices that an answer has to pay for a reversal to be worth a look
+MARGIN = 0.2  # what a reversal has to save, in prices of a change; ordinary changes lose half of one or more
+LEAST = 2.1  # prices that an answer has to pay for a reversal to be worth a look
 TRIED = 300  # pairs and sets before them that are tried, the most hopeful first
 MOST = 20  # pairs that are tried beyond 14 variables
 Pair = tuple[int, int]
@@ -94,7 +94,7 @@ class AllOrders:
         tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs, changes)
         self.before, last, order = np.empty(sets), np.empty(sets, np.int64), np.empty(p, np.int64)
         self.best = float(best_order(costs, problem.rules.before, self.before, last, order))
-        self.costs, self.behind = costs, _behind(costs)
+        self.behind = _behind(costs)
 
     def saved(self) -> dict[Pair, float]:
         """What a reversal of each pair saves at most: (i, j) for j -> i in the first condition."""
@@ -127,7 +127,9 @@ class AllOrders:
                 sets = masks[masks & pair == 0]
                 gain = rules.n1 * (one[sets | pair] - one[sets]) + rules.n2 * (two[sets | pair] - two[sets])
                 gain -= rows * (both[sets | pair] - both[sets])
-                constant = 2 * (rows * math.log(rows) - rules.n1 * math.log(rules.n1) - rules.n2 * math.log(rules.n2))
+                constant = 2 * (
+                    rows * math.log(rows) - rules.n1 * math.log(rules.n1) - rules.n2 * math.log(rules.n2)
+                )
                 at = sizes[sets] + 1
                 share = rules.table[2, at] / rows
                 least = share * (gain + constant) / 2 + 2 * rules.table[0, at]

@@ -14,12 +14,14 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from diffdag.report.evidence import evidence_lines, mean_words, noise_words, warnings_of
 from diffdag.report.plot import STYLES, kind_of, plot_difference
 from diffdag.report.text import (
     NumberFormat,
     by_size,
     delta_text,
     headline,
+    interval_text,
     percent,
     printable,
     samples_line,
@@ -29,6 +31,7 @@ from diffdag.report.text import (
 if TYPE_CHECKING:
     from diffdag.result import DifferenceResult
 
+SHARES_SHOWN = 30  # pairs found in resamples
 PACKAGES = ("diffdag", "numpy", "scipy", "pandas")
 
 
@@ -76,7 +79,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"printable": printable, "setting": setting}
+    environment.filters |= {"printable": printable, "setting": setting, "percent": percent}
     return environment
 
 
@@ -88,6 +91,13 @@ def _context(result: DifferenceResult) -> dict[str, Any]:
         "picture": _inline(render_svg(result)),
         "labels": result.labels,
         "rows": _rows(result),
+        "with_interval": any(edge.low is not None for edge in result.edge_list),
+        "noise": [noise_words(change) for change in result.noise_list],
+        "means": [mean_words(change) for change in result.mean_list],
+        "evidence": list(evidence_lines(result)),
+        "warnings": warnings_of(result),
+        "checks": result.checks,
+        "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
         "with_confidence": any(edge.confidence is not None for edge in result.edge_list),
         "colours": {kind: colour for kind, (colour, _) in STYLES.items()},
         "order": result.order,
@@ -111,6 +121,7 @@ def _rows(result: DifferenceResult) -> list[dict[str, str]]:
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
             "delta": delta_text(edge, show),
+            "interval": interval_text(edge, show),
             "confidence": percent(edge.confidence),
         }
         for edge in edges

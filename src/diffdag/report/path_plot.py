@@ -122,39 +122,60 @@ def _mark(ax: Axes, path: SettingsPath, named: bool) -> None:
 
 def _draw_edges(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None:
     default = path.settings[path.default_at].pairs
-    courses = sorted(path.courses, key=lambda c: frozenset((c.source, c.target)) not in default)
-    ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=1)
+    courses = sorted(path.courses, key=lambda c: frozenset((c.source, c.target)) not in default)[:MOST_LINES]
+    lines = [_heights(course) for course in courses]
+    _lay_out(ax, lines)
     names: list[tuple[float, float, str, str]] = []
-    for number, course in enumerate(courses[:MOST_LINES]):
+    for number, (course, (heights, settled)) in enumerate(zip(courses, lines, strict=True)):
         strong = frozenset((course.source, course.target)) in default
         colour = COLOURS[number % len(COLOURS)] if strong else GREY
-        heights, settled = _heights(course)
         width, dot, layer = (2.4, 4.5, 3.0) if strong else (1.1, 3.0, 2.0)
         plain: dict[str, Any] = {"color": colour, "zorder": layer, "clip_on": False}
         ax.plot(multiples, heights, linewidth=width, **plain)
         ax.plot(multiples[settled], heights[settled], "o", markersize=dot, **plain)
-        open_ = np.isfinite(heights) & ~settled
-        ax.plot(multiples[open_], heights[open_], "s", markersize=dot, markerfacecolor="white", **plain)
+        loose = np.isfinite(heights) & ~settled
+        ax.plot(multiples[loose], heights[loose], "s", markersize=dot, markerfacecolor="white", **plain)
         last = int(np.flatnonzero(np.isfinite(heights))[-1])
-        if len(names) < NAMED:
-            names.append((float(multiples[last]), float(heights[last]), _name(course), colour))
-    ax.margins(y=0.08)
+        names.append((float(multiples[last]), float(heights[last]), _name(course), colour))
     ax.set_ylabel("change of the effect\n(delta, first minus second)", fontsize=LABEL, color=INK)
-    _write_names(ax, names)
+    _write_names(ax, names[:NAMED])
 
 
 def _heights(course: Course) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Deltas along the path, NaN where not found, and where the edge has its direction.
 
-    Where it has not, it is drawn at the delta of the closest setting where it has, or at 0.
+    Where it has not, it is drawn at the delta of the closest setting where it has, if any.
     """
     heights = np.array([np.nan if delta is None else delta for delta in course.deltas])
     settled = np.isfinite(heights)
-    for k, way in enumerate(course.ways):
-        if way and not settled[k]:
-            others = np.flatnonzero(settled)
-            heights[k] = heights[others[np.argmin(np.abs(others - k))]] if len(others) else 0.0
+    others = np.flatnonzero(settled)
+    for k in [k for k, way in enumerate(course.ways) if way and not settled[k]]:
+        heights[k] = heights[others[np.argmin(np.abs(others - k))]] if len(others) else 0.0
     return heights, settled
+
+
+def _lay_out(ax: Axes, lines: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> None:
+    """Set the heights; edges that never have a direction go to a strip of their own below the others."""
+    known = np.concatenate([heights[settled] for heights, settled in lines])
+    low, high = min(0.0, float(known.min())), max(0.0, float(known.max()))
+    room = (high - low) or 1.0
+    loose = [heights for heights, settled in lines if not settled.any()]
+    step = min(0.075, 0.5 / max(len(loose), 1)) * room
+    edge = low - 0.08 * room
+    for number, heights in enumerate(loose):
+        heights[np.isfinite(heights)] = edge - (number + 0.8) * step
+    bottom = edge - (len(loose) + 0.6) * step if loose else edge
+    ax.set_ylim(bottom, high + 0.08 * room)
+    ticks = MaxNLocator(6).tick_values(low, high)
+    ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if edge <= tick <= high + 0.08 * room]))
+    ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=1)
+    if loose:
+        ax.axhspan(bottom, edge, color="#F3F5F7", zorder=0)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        words = "never directed, so of unknown size"
+        ax.annotate(
+            words, (1.0, bottom), (-4, 3), ha="right", va="bottom", fontsize=7.5, color="#59636E", **place
+        )
 
 
 def _name(course: Course) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def headline(result: DifferenceResult, arrows: tuple[str, str] = ("->", "--")) -
     """Say in one sentence how much changed, and what most; `arrows` join directed and undirected pairs."""
     changed, possible = len(result.edge_list), result.possible
     if not changed:
+        noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
+        others = (("noise of", noisy), ("mean of", shifted))
+        moved = [f"the {what} {_few(names)}" for what, names in others if names]
+        if moved:
+            return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
         return f"No change found: 0 of {possible} possible edges changed"
     strongest = by_size(result.edge_list)[0]
     words = f"{changed} of {possible} possible edges changed"
@@ -66,6 +71,7 @@ def summary(result: DifferenceResult) -> str:
     else:
         first, second = map(printable, result.labels)
         parts.append(_wrap(f"No edge between {first} and {second} stands out at these settings."))
+    parts.append("\n".join(_wrap(line, "  ") for line in _beside(result)))
     layers = [_some(layer) for layer in result.order[:NAMES_SHOWN]]
     layers += [f"and {len(result.order) - NAMES_SHOWN} more layers"] * (len(result.order) > NAMES_SHOWN)
     lists = [
@@ -80,18 +86,45 @@ def summary(result: DifferenceResult) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _beside(result: DifferenceResult) -> Iterator[str]:
+    """What changed besides effects, how sure it is, and what speaks against the assumptions."""
+    from diffdag.report.evidence import (  # noqa: PLC0415 - it uses the words of this file
+        evidence_lines,
+        mean_words,
+        noise_words,
+        warnings_of,
+    )
+
+    if result.noise_list:
+        yield "Noise variance changed: " + "; ".join(noise_words(change) for change in result.noise_list)
+    if result.mean_list:
+        yield "Intercept changed, second minus first: " + "; ".join(map(mean_words, result.mean_list))
+    for title, words in evidence_lines(result):
+        yield f"{title}{'' if title.endswith('?') else ':'} {words}"
+    for name, says in warnings_of(result):
+        yield f"Check of {printable(name)}: {printable(says)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    """Up to three names, and how many more."""
+    shown = ", ".join(_name(name) for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
 def edge_table(result: DifferenceResult) -> str:
     """Return the edges as an aligned table, largest change first."""
     edges = by_size(result.edge_list)
     show = NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
     heads = ["edge", "change", *(_cut(printable(label), 14) for label in result.labels), "delta"]
     with_confidence = any(edge.confidence is not None for edge in edges)
-    rows = [heads + ["confidence"] * with_confidence]
+    with_interval = any(edge.low is not None for edge in edges)
+    rows = [heads + ["95 % interval"] * with_interval + ["confidence"] * with_confidence]
     for edge in edges:
         arrow = "->" if edge.directed else "--"
         kind = edge.change or ("changed" if edge.directed else "undirected")
         cells = [f"{_name(edge.source)} {arrow} {_name(edge.target)}", kind]
         cells += [show(edge.weight_first), show(edge.weight_second), delta_text(edge, show)]
+        cells += [interval_text(edge, show)] * with_interval
         rows.append(cells + [percent(edge.confidence)] * with_confidence)
     return _aligned(rows, left=2)
 
@@ -128,6 +161,11 @@ def delta_text(edge: Edge, show: NumberFormat) -> str:
     """Format delta with its standard error."""
     error = "" if edge.stderr is None else f" ± {_error(edge.stderr, show)}"
     return show(edge.delta, "+") + error
+
+
+def interval_text(edge: Edge, show: NumberFormat) -> str:
+    """Format the interval of delta."""
+    return "" if edge.low is None or edge.high is None else f"{show(edge.low, '+')} to {show(edge.high, '+')}"
 
 
 def _error(value: float, show: NumberFormat) -> str:

@@ -1,0 +1,74 @@
+"""In words: what changed besides effects, how sure it is, and whether the assumptions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from diffdag.report.text import NumberFormat, percent, printable
+from diffdag.validation import plural
+
+if TYPE_CHECKING:
+    from diffdag.changes import MeanChange, NoiseChange
+    from diffdag.result import DifferenceResult
+
+LIKELY = 0.05  # p-values up to this speak against no change
+
+
+def noise_words(change: NoiseChange) -> str:
+    """One changed noise variance.
+
+    >>> from diffdag.changes import NoiseChange
+    >>> noise_words(NoiseChange("Raf", 0.5, 0.2, 2.5, 1e-8, 0.97))
+    'Raf (0.500 to 0.200, p < 0.001, confidence 97%)'
+    """
+    show = NumberFormat([change.variance_first, change.variance_second])
+    sizes = f"{show(change.variance_first)} to {show(change.variance_second)}"
+    return f"{printable(change.variable)} ({_joined(sizes, pvalue_words(change.pvalue), change.confidence)})"
+
+
+def mean_words(change: MeanChange) -> str:
+    """One changed intercept."""
+    show = NumberFormat([change.delta])
+    error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
+    size = f"{show(None if change.delta is None else -change.delta, '+')}{error}"
+    return f"{printable(change.variable)} ({_joined(size, pvalue_words(change.pvalue), change.confidence)})"
+
+
+def _joined(size: str, pvalue: str, confidence: float | None) -> str:
+    sure = "" if confidence is None else f"confidence {percent(confidence)}"
+    return ", ".join(part for part in (size, pvalue, sure) if part)
+
+
+def pvalue_words(value: float | None) -> str:
+    """A p-value, with as many digits as mean something."""
+    if value is None:
+        return ""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
+    """Titles and sentences about what resamples and permutations say."""
+    test, found = result.global_test, result.stability
+    if test is not None:
+        speaks = "speaks against it" if test.pvalue <= LIKELY else "does not speak against it"
+        yield (
+            "No change at all?",
+            f"{pvalue_words(test.pvalue)} ({test.permutations} permutations of the rows): the test {speaks}",
+        )
+    if found is not None:
+        yield (
+            "Resamples",
+            f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
+            f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows, of which at most "
+            f"{found.expected_false:.2g} false ones are to be expected"
+            + (f"; {plural(found.failed, 'fit')} gave no answer" if found.failed else ""),
+        )
+    if result.checks:
+        fine = sum(check.fine for check in result.checks)
+        yield "Checks", f"{fine} of {len(result.checks)} find nothing against the assumptions"
+
+
+def warnings_of(result: DifferenceResult) -> list[tuple[str, str]]:
+    """Names and sentences of the checks that speak against an assumption."""
+    return [(check.name, check.says) for check in result.checks if not check.fine]

@@ -1,0 +1,93 @@
+"""Intervals from rows that had no part in finding the changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import diffdag as dd
+from diffdag.data import align_tables
+from diffdag.moments import Moments
+from diffdag.splitting import Structure, measure, split_rows
+
+PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
+TABLES = align_tables(PAIR.first.sample(801, rng=1), PAIR.second.sample(600, rng=2))
+
+
+def moments(tables):
+    return [Moments.from_array(table, tables.names) for table in (tables.first, tables.second)]
+
+
+def test_every_row_is_in_one_part():
+    found, held = split_rows(TABLES, 3)
+    for whole, one, other in (
+        (TABLES.first, found.first, held.first),
+        (TABLES.second, found.second, held.second),
+    ):
+        assert abs(len(one) - len(other)) <= 1
+        both = np.vstack([one, other])
+        assert sorted(map(tuple, both)) == sorted(map(tuple, whole))
+    again, _ = split_rows(TABLES, 3)
+    np.testing.assert_array_equal(again.first, found.first)
+    assert not np.array_equal(split_rows(TABLES, 4)[0].first, found.first)
+
+
+def test_the_interval_is_students_of_least_squares_on_the_other_rows():
+    """With one cause and no noise change: ordinary least squares of the effect on everything before it."""
+    found, held = split_rows(TABLES, 0)
+    result = dd.DifferenceDAG(n_jobs=1).fit_tables(found).result_
+    measured = measure(result, moments(found), *moments(held))
+    structure = Structure.of(result)
+    assert {(e.source, e.target) for e in measured.edge_list} == PAIR.edges
+    for edge in measured.edge_list:
+        i, j = structure.names.index(edge.target), structure.names.index(edge.source)
+        earlier = list(structure.order[: structure.order.index(i)])
+        group = np.repeat([1.0, 0.0], [len(held.first), len(held.second)])
+        rows = np.vstack([held.first, held.second])
+        extra = [rows[:, k] * group for k in structure.causes[i]]
+        design = np.column_stack([np.ones(len(rows)), group, rows[:, earlier], *extra])
+        beta, rss, *_ = np.linalg.lstsq(design, rows[:, i])
+        free = len(rows) - design.shape[1]
+        error = np.sqrt(rss[0] / free * np.linalg.inv(design.T @ design).diagonal())
+        k = 2 + len(earlier) + structure.causes[i].index(j)
+        assert edge.delta == pytest.approx(beta[k])
+        assert edge.stderr == pytest.approx(error[k])
+        reach = stats.t.ppf(0.975, free) * error[k]
+        assert edge.low <= beta[k] - reach + 1e-9
+        assert edge.high >= beta[k] + reach - 1e-9
+
+
+def test_fit_splits_and_says_so():
+    result = dd.DifferenceDAG(n_jobs=1).fit(TABLES.first, TABLES.second, intervals="split").result_
+    assert result.samples == (401, 300)
+    assert "401 and 300 rows" in result.notes[-1]
+    assert "400 and 300" in result.notes[-1]
+    assert (result.edges["low"] < result.edges["delta"]).all()
+    assert (result.edges["delta"] < result.edges["high"]).all()
+
+
+def test_two_effects_of_one_cause_have_intervals_for_either_order():
+    """X1 -> X2 and X1 -> X3 change, X2 -> X3 does not: X2 before X3 or after, there are two changes."""
+    before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
+    after = np.array([[0, 0, 0], [0.1, 0, 0], [-0.6, 0.8, 0]])
+    one, two = dd.LinearSEM(before), dd.LinearSEM(after)
+    result = dd.DifferenceDAG(n_jobs=1).fit(one.sample(4000, 1), two.sample(4000, 2), intervals="split").result_
+    edges = {(e.source, e.target): e for e in result.edge_list}
+    for (source, target), change in {("X1", "X2"): 0.8, ("X1", "X3"): 0.8}.items():
+        edge = edges[source, target]
+        assert edge.low <= change <= edge.high
+    assert edges["X1", "X3"].low < 0.82
+    assert edges["X1", "X3"].high > 1.4  # what reaches X3 in all, if X2 comes after it
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"method": "paper"}, "needs method='order'"),
+        ({"effective_samples": 100.0}, "time series cannot be split"),
+    ],
+)
+def test_what_cannot_be_split(options, says):
+    with pytest.raises(dd.InputError, match=says):
+        dd.DifferenceDAG(**options).fit(TABLES.first, TABLES.second, intervals="split")

@@ -1,0 +1,241 @@
+"""Confidence, lists with few false edges, and what `fit` can be asked for besides the answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import diffdag as dd
+import diffdag.trust
+from diffdag import confidence as curves
+from diffdag.changes import Edge, MeanChange, NoiseChange
+from diffdag.evidence import Check, GlobalTest, Share, Stability
+from diffdag.report.exchange import from_json
+from diffdag.resampling import resample_tables
+from diffdag.result import DifferenceResult
+from diffdag.stability import expected_false_bound
+from diffdag.trust import Plan, control_false_edges
+
+PAIR = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+TABLES = PAIR.first.sample(300, rng=1), PAIR.second.sample(260, rng=2)
+NAMES = tuple("abcdef")
+
+
+def answer(edges, stability=None, noise=()):
+    ends = {name for edge in edges for name in (edge.source, edge.target)}
+    return DifferenceResult(
+        method="order",
+        variables=NAMES,
+        invariant=tuple(name for name in NAMES if name not in ends),
+        unresolved=tuple(
+            name for name in NAMES if any(name in (e.source, e.target) for e in edges if not e.directed)
+        ),
+        order=(
+            tuple(name for name in NAMES if any(name in (e.source, e.target) for e in edges if e.directed)),
+        ),
+        edge_list=tuple(edges),
+        delta_entries=csr_array((6, 6)),
+        samples=(100, 100),
+        settings={},
+        stability=stability,
+        noise_list=noise,
+    )
+
+
+class TestConfidence:
+    @given(st.floats(0, 1), st.floats(0, 1), st.integers(20, 1000))
+    @settings(max_examples=100, derandomize=True, deadline=None)
+    def test_it_is_a_probability_that_grows_with_the_share(self, one, two, fits):
+        for curve in (curves.DIRECTED, curves.PAIR, curves.NOISE, curves.MEAN):
+            low, high = sorted((one, two))
+            assert 0 <= curve(low, fits) <= curve(high, fits) <= 1
+
+    def test_more_fits_that_all_agree_make_surer(self):
+        assert curves.DIRECTED(1.0, 20) < curves.DIRECTED(1.0, 200) < 1
+        assert curves.DIRECTED(0.0, 20) > curves.DIRECTED(0.0, 200) > 0
+
+    def test_a_fit_has_what_the_resamples_say(self):
+        model = dd.DifferenceDAG(n_jobs=1, rng=7)
+        result = model.fit(*TABLES, confidence=60, test=False).result_
+        assert result.global_test is None
+        again = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "bootstrap", 7, n_jobs=1)
+        halves = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "half", 7, n_jobs=1)
+        assert result.stability.shares == again.shares
+        assert (result.stability.fits, result.stability.pairs) == (30, 15)
+        found = np.mean([len(edges) for edges in halves.found])
+        assert result.stability.expected_false == expected_false_bound(found, 10, 0.75, 15)
+        stable = {f"{s.source} -> {s.target}" for s in halves.shares if s.found >= 0.75}
+        assert set(result.stability.stable) == stable
+        (edge,) = result.edge_list
+        assert (edge.source, edge.target) in PAIR.edges
+        share = next(s for s in again.shares if (s.source, s.target) == (edge.source, edge.target))
+        assert edge.confidence == pytest.approx(curves.DIRECTED(share.directed, 30))
+        assert result.edges["confidence"].tolist() == [edge.confidence]
+
+    def test_an_edge_no_resample_found_is_not_believed(self):
+        tables = dd.data.align_tables(*TABLES)
+        resamples = resample_tables(tables, dd.DifferenceDAG(), 20, "bootstrap", 0, n_jobs=1)
+        claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
+        weighed = dd.trust.with_confidence(claimed, resamples, resamples, 0.75)
+        assert weighed.edge_list[0].confidence < 0.1
+
+    def test_the_same_whoever_does_the_work_and_after_an_interruption(self, tmp_path):
+        one = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, test=19).result_
+        two = dd.DifferenceDAG(n_jobs=2).fit(*TABLES, confidence=20, test=19, journal=tmp_path).result_
+        assert one == two
+        (bootstrap, half) = sorted(tmp_path.glob("*.journal"))
+        lines = bootstrap.read_bytes().splitlines(keepends=True)
+        bootstrap.write_bytes(b"".join(lines[:4]) + lines[4][:7])  # killed while writing
+        half.unlink()
+        done = []
+
+        def told(count, total, what):
+            done.append((what, count))
+
+        model = dd.DifferenceDAG(n_jobs=1)
+        assert model.fit(*TABLES, confidence=20, test=19, journal=tmp_path, progress=told).result_ == one
+        assert min(count for what, count in done if what == "Resampling (bootstrap)") == 4
+
+    def test_the_estimator_carries_the_wish(self):
+        asked = dd.DifferenceDAG(n_jobs=1, confidence=20, fdr=0.2).fit(*TABLES).result_
+        given_here = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, fdr=0.2).result_
+        assert asked == given_here
+        assert asked.settings["fdr"] == 0.2
+        assert asked.global_test.permutations == 999
+
+
+class TestFalseDiscoveries:
+    @given(st.lists(st.floats(0, 1), max_size=5), st.floats(0.01, 0.5))
+    @settings(max_examples=200, derandomize=True, deadline=None)
+    def test_as_many_as_possible_within_the_target(self, confidences, fdr):
+        edges = [Edge(NAMES[k], NAMES[k + 1], confidence=c) for k, c in enumerate(confidences)]
+        kept = control_false_edges(answer(edges), fdr).edge_list
+        doubts = sorted(1 - c for c in confidences)
+        best = max((k for k in range(len(doubts) + 1) if sum(doubts[:k]) <= fdr * k + 1e-12), default=0)
+        assert len(kept) <= best
+        assert sum(1 - e.confidence for e in kept) <= fdr * len(kept) + 1e-12
+        assert len(kept) == best or math.isclose(sum(doubts[:best]), fdr * best, abs_tol=1e-9)
+        assert [e for e in edges if e in kept] == list(kept)
+
+    def test_a_sure_pair_of_unsure_direction_stays_undirected(self):
+        shares = (Share("b", "a", 1.0, 0.5, 0.5, 0.0), Share("c", "d", 1.0, 1.0, 0.0, 0.0))
+        found = Stability(200, shares, 50, (), 0.75, 0.1)
+        edges = [Edge("b", "a", confidence=0.5), Edge("c", "d", confidence=0.999)]
+        kept = control_false_edges(answer(edges, found), 0.05)
+        assert [(e.source, e.target, e.directed) for e in kept.edge_list] == [
+            ("a", "b", False),
+            ("c", "d", True),
+        ]
+        assert kept.unresolved == ("a", "b")
+        assert kept.order == (("c", "d"),)
+
+    def test_everything_agrees_with_what_is_left(self):
+        edges = [
+            Edge("a", "b", confidence=0.999),
+            Edge("c", "d", confidence=0.2),
+            Edge("e", "f", confidence=0.1),
+        ]
+        kept = control_false_edges(answer(edges, noise=(NoiseChange("c"),)), 0.05)
+        assert kept.invariant == ("d", "e", "f")
+        assert kept.order == (("a", "b"),)
+        assert "2 edges left out" in kept.notes[-1]
+        assert "'c -> d'" in kept.notes[-1]
+        assert from_json(kept.to_json(), "kept") == kept
+
+
+@pytest.mark.parametrize(
+    ("wishes", "says"),
+    [
+        ({"confidence": 3}, "confidence must be a whole number of fits, 20 or more; it is 3"),
+        ({"confidence": True}, "confidence must be"),
+        ({"confidence": 30.5}, "confidence must be"),
+        ({"fdr": 0}, "fdr must be a number between 0 and 1"),
+        ({"fdr": "5%"}, "fdr must be"),
+        ({"cutoff": 0.5}, "cutoff must be larger than 0.5"),
+        ({"test": 5}, "test must be 19 permutations or more"),
+        ({"test": "yes"}, "test must be"),
+        ({"intervals": "jackknife"}, "intervals must be 'split'"),
+    ],
+)
+def test_bad_wishes(wishes, says):
+    with pytest.raises(dd.InputError, match=says):
+        dd.DifferenceDAG().fit(*TABLES, **wishes)
+
+
+def test_what_asks_for_what():
+    assert Plan.of() == Plan(0, None, 0.75, 0, None)
+    assert Plan.of(fdr=0.1).fits == 200
+    assert Plan.of(confidence=40).permutations == 999
+    assert Plan.of(confidence=40, test=False).permutations == 0
+    assert Plan.of(test=True).permutations == 999
+    assert Plan.of(test=99) == Plan(0, None, 0.75, 99, None)
+
+
+RICH = replace(
+    answer([Edge("a", "b", delta=0.5, stderr=0.1, confidence=0.9, low=0.3, high=0.7)]),
+    noise_list=(NoiseChange("c", 2.0, 0.5, 4.0, 1e-9, 0.95),),
+    mean_list=(MeanChange("d", 1.0, 2.0, -1.0, 0.1, 0.002, None),),
+    checks=(
+        Check("normality", False, "tails are <b>heavy</b>", 3.0, 0.5),
+        Check("condition", True, "all is well"),
+    ),
+    stability=Stability(100, (Share("a", "b", 0.9, 0.8, 0.1, 0.0),), 50, ("a -> b",), 0.75, 0.2, failed=1),
+    global_test=GlobalTest(0.001, 999, {"covariance": 0.002}),
+)
+
+
+class TestReport:
+    def test_everything_survives_a_file(self, tmp_path):
+        RICH.save(tmp_path)
+        assert dd.load_result(tmp_path) == RICH
+
+    @pytest.mark.parametrize("broken", ["shares", "stable", "kind", "pvalue", "fine", "variable"])
+    def test_a_broken_file_is_refused(self, broken):
+        value = json.loads(RICH.to_json())
+        place = {
+            "shares": value["stability"],
+            "stable": value["stability"],
+            "kind": value["stability"]["shares"][0],
+            "pvalue": value["global_test"],
+            "fine": value["checks"][0],
+            "variable": value["changed_noise"][0],
+        }[broken]
+        place["found" if broken == "kind" else broken] = {"a": 1}
+        with pytest.raises(dd.InputError, match="result file"):
+            from_json(json.dumps(value), "broken")
+
+    def test_the_summary_says_it(self):
+        text = " ".join(RICH.summary().split())
+        assert "Noise variance changed: c (2.00 to 0.50, p < 0.001, confidence 95%)" in text
+        assert "Intercept changed, second minus first: d (+1.00 ± 0.1, p = 0.002)" in text
+        assert "No change at all? p = 0.001 (999 permutations of the rows): the test speaks against it" in text
+        assert "1 pair found in at least 75% of 100 fits" in text
+        assert "Checks: 1 of 2 find nothing against the assumptions" in text
+        assert "Check of normality: tails are <b>heavy</b>" in text
+        assert "+0.300 to +0.700" in text
+
+    def test_the_page_says_it_and_escapes_it(self):
+        from diffdag.report.page import render_page  # noqa: PLC0415
+
+        page = render_page(RICH)
+        assert "How far to trust it" in page
+        assert "tails are &lt;b&gt;heavy&lt;/b&gt;" in page
+        assert "<b>heavy" not in page
+        assert "+0.300 to +0.700" in page
+
+    def test_a_change_of_noise_alone_is_no_lack_of_change(self):
+        noisy = replace(RICH, edge_list=(), invariant=NAMES, order=(), stability=None)
+        assert noisy.summary().startswith("No effect changed, but the noise of c and the mean of d did")
+
+    def test_tables(self):
+        assert RICH.changed_noise.loc[0, ["variable", "ratio", "confidence"]].tolist() == ["c", 4.0, 0.95]
+        assert RICH.changed_mean.loc[0, ["variable", "delta"]].tolist() == ["d", -1.0]
+        assert "confidence" not in RICH.changed_mean
+        assert RICH.edges.loc[0, ["low", "high"]].tolist() == [0.3, 0.7]
