@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffdag.criterion import STABLE, extended_bic, instability
+from diffdag.criterion import GAMMA, STABLE, extended_bic, instability
 from diffdag.data import Tables, align_tables
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
@@ -271,7 +271,8 @@ class _Walk:
         given: dict[str, Any],
     ) -> None:
         self.study, self.by, self.halves, self.fits = study, by, halves, fits
-        self.seen: dict[Factors, tuple[Setting, DifferenceResult]] = {}
+        self.results: dict[Factors, DifferenceResult] = {}
+        self.seen: dict[Factors, Setting] = {}
         self.axes = AXES[study.method]
         self.multiples = {axis: given[axis] for axis in self.axes}
         if study.method == "paper" and not study.penalty:
@@ -287,7 +288,8 @@ class _Walk:
         total = len(steps[0]) + len(steps[1]) - 1
         each = 1 + (self.fits if self.by == "stability" else 0)
         with show_progress(progress, "Trying settings", total * each) as advance:
-            self._look([default], advance, {default: result})
+            self.results[default] = result
+            advance()
             line = [replace(default, **{main: value}) for value in steps[0]]
             self._look(line, advance)
             best = self._best_of_line(line, main)
@@ -299,13 +301,15 @@ class _Walk:
             method=self.study.method,
             by=self.by,
             axis=main,
-            settings=tuple(self.seen[at][0] for at in order),
+            settings=tuple(self.seen[at] for at in order),
             steps=len(line),
             chosen_at=order.index(best),
             default_at=order.index(default),
             chosen=self.study.values(best),
             default=self.study.values(default),
-            result=self.seen[best][1],
+            result=self.results[best],
+            gamma=GAMMA,
+            bound=STABLE,
         )
 
     def _of(self, axis: str, screened: bool) -> tuple[float, ...]:
@@ -315,39 +319,30 @@ class _Walk:
             values = MULTIPLES[self.study.method][axis] if axis != "size" or screened else (1.0,)
         return tuple(values)
 
-    def _look(
-        self,
-        points: Sequence[Factors],
-        advance: Advance,
-        known: dict[Factors, DifferenceResult] | None = None,
-    ) -> None:
-        todo = [at for at in points if at not in self.seen]
-        results = dict(known or {})
-        if not known:
-            order = self.study.method == "order"
-            jobs = self.study.parameters["n_jobs"] if order else 1
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DiffDagWarning)
-                for number, answer in run_all(self.study.fit, todo, jobs=jobs, prefer="threads"):
-                    results[todo[number]] = answer
-                    advance()
-        else:
-            advance()
-        for at in todo:
-            result = results[at]
+    def _look(self, points: Sequence[Factors], advance: Advance) -> None:
+        """Fit and judge settings."""
+        todo = [at for at in points if at not in self.results]
+        # The order search lets other threads work; the rest does not.
+        jobs = self.study.parameters["n_jobs"] if self.study.method == "order" else 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DiffDagWarning)
+            for number, result in run_all(self.study.fit, todo, jobs=jobs, prefer="threads"):
+                self.results[todo[number]] = result
+                advance()
+        for at in [at for at in points if at not in self.seen]:
+            result = self.results[at]
             edges = tuple((edge.source, edge.target, edge.directed, edge.delta) for edge in result.edge_list)
-            setting = Setting(at, _ordered(result), edges, self.study.criterion(result))
+            self.seen[at] = Setting(at, _ordered(result), edges, self.study.criterion(result))
             if self.by == "stability":
                 unstable, found = instability(self.halves(at, advance))
-                setting = replace(setting, instability=unstable, found=found)
-            self.seen[at] = setting, result
+                self.seen[at] = replace(self.seen[at], instability=unstable, found=found)
 
     def _best_of_line(self, line: Sequence[Factors], axis: str) -> Factors:
         if self.by == "ebic":
             return self._cheapest(line, axis)
-        best = Factors()  # stays where not even the most severe setting is stable
+        best = Factors()  # where not even the most severe setting is stable
         for at in reversed(line):
-            if (self.seen[at][0].instability or 0.0) > STABLE:
+            if (self.seen[at].instability or 0.0) > STABLE:
                 break
             best = at
         return best
@@ -355,16 +350,16 @@ class _Walk:
     def _best_aside(self, aside: Sequence[Factors], best: Factors, axis: str) -> Factors:
         if self.by == "ebic":
             return self._cheapest(aside, axis)
-        bound = max(STABLE, self.seen[best][0].instability or 0.0)
-        stable = [at for at in aside if (self.seen[at][0].instability or 0.0) <= bound]
-        most = max(self.seen[at][0].found or 0.0 for at in stable)
-        richest = [at for at in stable if (self.seen[at][0].found or 0.0) >= most - TIE]
+        bound = max(STABLE, self.seen[best].instability or 0.0)
+        stable = [at for at in aside if (self.seen[at].instability or 0.0) <= bound]
+        most = max(self.seen[at].found or 0.0 for at in stable)
+        richest = [at for at in stable if (self.seen[at].found or 0.0) >= most - TIE]
         return min(richest, key=lambda at: _off(at, axis))
 
     def _cheapest(self, points: Sequence[Factors], axis: str) -> Factors:
         """Of settings with the same criterion, the one closest to the default."""
-        least = min(self.seen[at][0].ebic for at in points)
-        fine = [at for at in points if self.seen[at][0].ebic <= least + TIE or math.isinf(least)]
+        least = min(self.seen[at].ebic for at in points)
+        fine = [at for at in points if self.seen[at].ebic <= least + TIE or math.isinf(least)]
         return min(fine, key=lambda at: _off(at, axis))
 
 

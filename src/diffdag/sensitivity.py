@@ -123,6 +123,8 @@ class SettingsPath:
         Parameters of `DifferenceDAG`.
     result : DifferenceResult
         The answer at the chosen setting.
+    gamma, bound : float
+        Weight of the extended BIC; largest instability that counts as stable.
     """
 
     method: str
@@ -135,6 +137,8 @@ class SettingsPath:
     chosen: dict[str, Any]
     default: dict[str, Any]
     result: DifferenceResult
+    gamma: float
+    bound: float
 
     @property
     def line(self) -> tuple[Setting, ...]:
@@ -211,13 +215,13 @@ class SettingsPath:
     def summary(self) -> str:
         """The choice and the sensitivity, in two sentences."""
         way = "extended BIC" if self.by == "ebic" else "stability"
-        if self.by == "stability" and not self.stable:
-            way = "default, as no setting is stable"
-        chosen = self.settings[self.chosen_at]
+        chosen, note = self.settings[self.chosen_at], sensitivity_note(self)
+        tail = f"{note[:1].upper()}{note[1:]}."
+        if (chosen.instability or 0.0) > self.bound:
+            return f"Even the most severe setting tried is not stable, so the default stays. {tail}"
         times = f"{self.multiple(chosen):g} times the default {self.axis}"
         same = "the same edges as" if self.agrees else f"{plural(len(chosen.edges), 'edge')}, not the same as"
-        note = sensitivity_note(self)
-        return f"Chosen by {way}: {times}, with {same} the default. {note[:1].upper()}{note[1:]}."
+        return f"Chosen by {way}: {times}, with {same} the default. {tail}"
 
     def to_json(self) -> str:
         """Everything but the full answer at the chosen setting, for programs."""
@@ -230,6 +234,8 @@ class SettingsPath:
             "chosen": self.chosen,
             "default": self.default,
             "agrees": self.agrees,
+            "gamma": self.gamma,
+            "bound": self.bound if self.by == "stability" else None,
             "sensitivity": sensitivity_note(self),
             "steps": self.steps,
             "settings": [self._record(k) for k in range(len(self.settings))],

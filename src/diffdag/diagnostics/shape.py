@@ -28,7 +28,7 @@ def check_normality(view: View) -> Check | None:
     if min(part.worth for part in parts) < FEWEST:
         return None
     count = sum(part.steady for part in parts)
-    limit = LEVEL / (2 * count)
+    limit = LEVEL / (4 * count)  # half of Bonferroni's: so far out the transformations promise too little
     least, heavy, odd, tails = 1.0, [], [], 0.0
     for part, label in zip(parts, LABELS, strict=True):
         own = part.own[: part.steady]

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from diffdag.criterion import STABLE
 from diffdag.report.text import printable
 from diffdag.sensitivity import Course, SettingsPath, sensitivity_note
 
@@ -237,8 +236,8 @@ def _draw_criterion(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None
     stability = path.by == "stability"
     if stability:
         values = np.array([np.nan if step.instability is None else step.instability for step in path.line])
-        ax.axhspan(0.0, STABLE, color="#009E73", alpha=0.12, linewidth=0)
-        ax.set_ylim(0.0, max(1.1 * float(np.nanmax(values, initial=0.0)), 2 * STABLE))
+        ax.axhspan(0.0, path.bound, color="#009E73", alpha=0.12, linewidth=0)
+        ax.set_ylim(0.0, max(1.1 * float(np.nanmax(values, initial=0.0)), 2 * path.bound))
         ax.set_ylabel("instability", fontsize=LABEL, color=INK)
     else:
         values = np.array([step.ebic for step in path.line])
