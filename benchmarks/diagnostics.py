@@ -3,8 +3,8 @@
 OPENBLAS_NUM_THREADS=1 python benchmarks/diagnostics.py [--sets 100] [--seed 870000] [--only broken|clean|cost]
 
 Clean data are Gaussian, with and without changed edges (6 neighbours a variable on average, changes drawn with
-probability 5 % a pair at p = 10 and 1 % at p = 30). Data made to break a check have p = 10 and n = 2525 unless said
-otherwise. Counts are data sets with an alarm, of those with the check.
+probability 5 % a pair at p = 10 and 1 % at p = 30). Data made to break a check have p = 10 and n = 2525 unless
+said otherwise. Counts are data sets with an alarm, of those with the check.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ def stray(count, size):
 
 
 def symmetric(rng):
-    """Two variables become correlated and keep their variances: neither direction needs less."""
-    samples = [rng.standard_normal((N, 10)) for _ in range(2)]
-    samples[1][:, 1] = 0.6 * samples[1][:, 0] + 0.8 * samples[1][:, 1]
-    return samples
+    """Five pairs become correlated and keep their variances: neither direction needs less."""
+    first, second = (rng.standard_normal((N, 10)) for _ in range(2))
+    second[:, 1::2] = 0.6 * second[:, ::2] + 0.8 * second[:, 1::2]
+    return first, second
 
 
 def turned(**options):
@@ -149,7 +149,7 @@ BROKEN = [  # check, what is broken, how to draw it, options of the fit
     ("duplicated rows", "20 rows in both tables", in_both, {}),
     ("outliers", "5 rows, 12 standard deviations out in two variables, no change", stray(5, 12), {}),
     ("outliers", "20 rows, 8 standard deviations out in two variables, no change", stray(20, 8), {}),
-    ("order", "a correlation appears, variances stay", symmetric, {}),
+    ("order", "five correlations appear, variances stay", symmetric, {}),
     ("reversals", "two edges reversed", turned(), {}),
     ("reversals", "two edges reversed, nothing else changed", turned(changes=0), {}),
 ]
@@ -191,7 +191,8 @@ def clean(options):
         [name, *(f"{sum(found.get(at, []))} of {len(found.get(at, []))}" for at in columns[1:])]
         for name, found in silent.items()
     ]
-    title = f"Clean data: silent (noise variances with noise='equal'), {options.sets} data sets, seed {options.seed}"
+    what = "Clean data: silent checks (noise variances with noise='equal')"
+    title = f"{what}, {options.sets} data sets, seed {options.seed}"
     print_table(title, columns, rows, section="clean")
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from diffdag.comparators.compare import compare_methods
+    from diffdag.conditions import fit_conditions
+    from diffdag.conditions_result import ConditionsResult, load_conditions
     from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
     from diffdag.evidence import GlobalTest
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 # Names are imported on first use: `import diffdag` stays quick.
 _HOME = {
+    "ConditionsResult": "conditions_result",
     "DiffDagWarning": "validation",
     "DifferenceDAG": "estimator",
     "DifferenceResult": "result",
@@ -33,7 +36,9 @@ _HOME = {
     "SEMPair": "sem",
     "SettingsPath": "sensitivity",
     "compare_methods": "comparators.compare",
+    "fit_conditions": "conditions",
     "global_test": "permutation",
+    "load_conditions": "conditions_result",
     "load_result": "result",
     "load_sachs": "datasets",
     "load_sachs_pair": "datasets",
@@ -44,6 +49,7 @@ _HOME = {
 }
 
 __all__ = [
+    "ConditionsResult",
     "DiffDagWarning",
     "DifferenceDAG",
     "DifferenceResult",
@@ -55,7 +61,9 @@ __all__ = [
     "SEMPair",
     "SettingsPath",
     "compare_methods",
+    "fit_conditions",
     "global_test",
+    "load_conditions",
     "load_result",
     "load_sachs",
     "load_sachs_pair",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -34,7 +34,7 @@ from diffdag.validation import (
     plural,
 )
 
-__all__ = ["Tables", "align_tables", "read_table", "split_groups"]
+__all__ = ["Tables", "align_tables", "read_table", "split_all_groups", "split_groups"]
 
 FloatArray = NDArray[np.float64]
 
@@ -338,6 +338,45 @@ def split_groups(
     first_label, second_label : str
         The groups as text.
     """
+    counts, rows_of = _groups(frame, group)
+    one, two = _choose_groups(counts, group, first, second)
+    return rows_of(one), rows_of(two), one, two
+
+
+def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = None) -> dict[str, Any]:
+    """Split one table into as many as a column names groups.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow table
+        Polars frames come back as Arrow tables.
+    group : str
+        The column; it is left out of the tables returned.
+    chosen : sequence, optional
+        The groups wanted, matched as text; all of them, in order of appearance, if left out.
+
+    Returns
+    -------
+    dict of str to frame
+        The groups as text, each with its rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]})
+    >>> {name: part["x"].tolist() for name, part in split_all_groups(table, "dose").items()}
+    {'none': [1, 3], 'high': [2]}
+    """
+    counts, rows_of = _groups(frame, group)
+    wanted = list(counts) if chosen is None else [_group_text(value) for value in chosen]
+    absent = [text for text in wanted if text not in counts]
+    if absent:
+        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {_counted(counts)}")
+    return {text: rows_of(text) for text in wanted}
+
+
+def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]:
+    """How many rows each group has, and a function that gives them, without the column that names them."""
     if isinstance(frame, np.ndarray):
         raise InputError("an array has no group column; give a table with column names")
     table = frame if isinstance(frame, pd.DataFrame) else _as_arrow(frame, "first")
@@ -348,15 +387,14 @@ def split_groups(
     where = names.index(group)
     column = table.iloc[:, where] if isinstance(table, pd.DataFrame) else table.column(where).to_pylist()
     texts = [_group_text(value) for value in column]
-    labels = _choose_groups(Counter(texts), group, first, second)
-    parts = []
-    for label in labels:
+
+    def rows_of(label: str) -> Any:
         rows = np.array([text == label for text in texts])
         if isinstance(table, pd.DataFrame):
-            parts.append(table.loc[rows, np.arange(len(names)) != where])
-        else:
-            parts.append(table.remove_column(where).filter(pa.array(rows)))
-    return parts[0], parts[1], labels[0], labels[1]
+            return table.loc[rows, np.arange(len(names)) != where]
+        return table.remove_column(where).filter(pa.array(rows))
+
+    return Counter(texts), rows_of
 
 
 def _group_text(value: object) -> str:
@@ -366,14 +404,18 @@ def _group_text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
+def _counted(counts: Counter[str]) -> str:
     found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in list(counts.items())[:12])
-    found += f" and {len(counts) - 12} more" if len(counts) > 12 else ""
+    return found + (f" and {len(counts) - 12} more" if len(counts) > 12 else "")
+
+
+def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
+    found = _counted(counts)
     if first is None and second is None:
         if len(counts) != 2:
             raise InputError(
                 f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= and "
-                "second= (--first, --second)"
+                "second= (--first, --second), or compare all with --reference or --pairwise"
             )
         one, two = counts
         return one, two

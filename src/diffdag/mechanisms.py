@@ -9,10 +9,11 @@ if that saves more than the covariances lose by it (`_crossing`).
 The price of a changed intercept is ``1 + 2 sqrt(p)``. It stands for a level, the probability that half a
 chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. Without any
 change, the largest of all likelihood ratios over all arrangements had these 95 and 98 % points (60 to 400 pairs
-of samples of one model): p = 5: 4.7 and 5.8; p = 10: 6.4 and 7.7; p = 20: 8.8 and 10.3; p = 50: 13.3 and 14.2,
-with 100 rows 14.6 and 16.4, but 20 in complete graphs. Therefore the means of all that stand between two
-touched variables also have to differ by Hotelling's test, which is exact for any model and number of rows
-(`GATE`); as a rule nothing is searched.
+of samples of one model; from p = 20 on the largest that descents found): p = 5: 4.7 and 5.8; p = 10: 6.4 and
+7.7; p = 20: 8.8 and 10.3, with 100 rows 9.8 and 12.0; p = 50: 13.3 and 14.2, with 100 rows 14.6 and 16.4, in
+complete graphs 20.0 and 20.4. So the price alone would not do: the means of all that stand between two touched
+variables also have to differ by Hotelling's test, which is exact for any model and number of rows (`GATE`); as
+a rule nothing is searched.
 """
 
 from __future__ import annotations
@@ -282,26 +283,33 @@ def _arranged(everything: Run, order: list[int], touched: set[int]) -> tuple[lis
 
 
 def _crossing(model: _Model, everything: Run, order: list[int]) -> list[int] | None:
-    """The order after the move past touched variables that gains most; None if none gains."""
+    """The order after the move past touched variables, or of one, that gains most; None if none gains."""
     change = moves(everything, np.array(order), 1.0)[0]
-    touched = [t for t, i in enumerate(order) if i in model.touched]
-    change[:, touched] = np.inf
     best, answer = -GRAIN, None
     for flat in np.argsort(change, axis=None):
         place, start = (int(t) for t in np.unravel_index(flat, change.shape))
         # What the covariances gain in return would be chance, and is left out.
         if change[place, start] > best:
             break
-        total, i = float(change[place, start]), order[start]
-        for t in touched:
-            if min(place, start) <= t <= max(place, start):
-                earlier = order[:t]
-                after = [j for j in earlier if j != i] if start < t else [*earlier, i]
-                total += max(model.misfit(order[t], after) - model.misfit(order[t], earlier), 0.0)
+        moved = order[:start] + order[start + 1 :]
+        moved.insert(place, order[start])
+        total = float(change[place, start]) + _lost(model, order, moved)
         if total < best:
-            best, answer = total, order[:start] + order[start + 1 :]
-            answer.insert(place, i)
+            best, answer = total, moved
     return answer
+
+
+def _lost(model: _Model, order: list[int], moved: list[int]) -> float:
+    """What the covariances lose by a move; without end if touched variables change their order."""
+    touched = [i for i in order if i in model.touched]
+    if touched != [i for i in moved if i in model.touched]:
+        return math.inf
+    lost = 0.0
+    for i in touched:
+        earlier, after = order[: order.index(i)], moved[: moved.index(i)]
+        if set(earlier) != set(after):
+            lost += max(model.misfit(i, after) - model.misfit(i, earlier), 0.0)
+    return lost
 
 
 def _means_agree(run: Run, preceding: int, distance: float, level: float) -> bool:

@@ -37,6 +37,7 @@ from diffdag.validation import DiffDagWarning, InputError, Missing, check_same_c
 
 By = Literal["ebic", "stability"]
 WAYS = ("ebic", "stability")
+PLURAL = {"penalty": "penalties", "threshold": "thresholds", "size": "sizes"}
 # The setting varied first, and the one varied at its best value.
 AXES = {"order": ("penalty", "size"), "paper": ("threshold", "penalty")}
 MULTIPLES = {
@@ -49,7 +50,8 @@ MULTIPLES = {
         "penalty": (0.25, 0.5, 1.0, 2.0, 4.0),
     },
 }
-TIE = 1e-6  # criteria closer than this are the same
+# Criteria this close are taken for the same: "not worth more than a bare mention" (Kass and Raftery 1995).
+MENTION = 1.0
 
 
 def settings_path(
@@ -150,7 +152,7 @@ def _check_options(model: DifferenceDAG, by: object, given: dict[str, Any], fits
         if values is not None and axis not in AXES[model.method]:
             other = "paper" if model.method == "order" else "order"
             raise InputError(
-                f"method='{model.method}' has no {axis}s to choose; leave them out, or use method='{other}'"
+                f"method='{model.method}' has no {PLURAL[axis]}; leave them out, or use method='{other}'"
             )
 
 
@@ -164,7 +166,7 @@ def _multiples(axis: str, values: Any) -> tuple[float, ...] | None:
         numbers = {math.nan}
     if not all(0 < number < math.inf for number in numbers):
         raise InputError(
-            f"{axis}s must be numbers larger than 0, multiples of the default; they are {values!r}"
+            f"{PLURAL[axis]} must be numbers larger than 0, multiples of the default; they are {values!r}"
         )
     return tuple(sorted(numbers))
 
@@ -353,13 +355,13 @@ class _Walk:
         bound = max(STABLE, self.seen[best].instability or 0.0)
         stable = [at for at in aside if (self.seen[at].instability or 0.0) <= bound]
         most = max(self.seen[at].found or 0.0 for at in stable)
-        richest = [at for at in stable if (self.seen[at].found or 0.0) >= most - TIE]
+        richest = [at for at in stable if (self.seen[at].found or 0.0) >= most - 1e-9]
         return min(richest, key=lambda at: _off(at, axis))
 
     def _cheapest(self, points: Sequence[Factors], axis: str) -> Factors:
-        """Of settings with the same criterion, the one closest to the default."""
+        """Of settings with about the same criterion, the one closest to the default."""
         least = min(self.seen[at].ebic for at in points)
-        fine = [at for at in points if self.seen[at].ebic <= least + TIE or math.isinf(least)]
+        fine = [at for at in points if self.seen[at].ebic <= least + MENTION or math.isinf(least)]
         return min(fine, key=lambda at: _off(at, axis))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from diffdag import confidence as curves
 from diffdag.changes import Edge
+from diffdag.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
 from diffdag.evidence import Share, Stability
@@ -149,11 +149,11 @@ def with_confidence(
         result,
         edge_list=tuple(replace(edge, confidence=_confidence(edge, shares, fits)) for edge in result.edge_list),
         noise_list=tuple(
-            replace(change, confidence=curves.NOISE(noise.get(change.variable, 0.0), fits))
+            replace(change, confidence=NOISE(noise.get(change.variable, 0.0), fits))
             for change in result.noise_list
         ),
         mean_list=tuple(
-            replace(change, confidence=curves.MEAN(mean.get(change.variable, 0.0), fits))
+            replace(change, confidence=MEAN(mean.get(change.variable, 0.0), fits))
             for change in result.mean_list
         ),
         stability=_stability(bootstrap, halves, cutoff),
@@ -164,10 +164,10 @@ def with_confidence(
 def _confidence(edge: Edge, shares: dict[frozenset[str], Share], fits: int) -> float:
     share = shares.get(frozenset((edge.source, edge.target)))
     if share is None:
-        return curves.PAIR(0.0, fits)
+        return PAIR(0.0, fits)
     if not edge.directed:
-        return curves.PAIR(share.found, fits)
-    return curves.DIRECTED(share.directed if edge.source == share.source else share.reversed, fits)
+        return PAIR(share.found, fits)
+    return DIRECTED(share.directed if edge.source == share.source else share.reversed, fits)
 
 
 def _stability(bootstrap: Resamples, halves: Resamples, cutoff: float) -> Stability:
@@ -211,7 +211,7 @@ def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
     if edge.directed and stability is not None:
         for share in stability.shares:
             if {share.source, share.target} == {edge.source, edge.target}:
-                confidence = curves.PAIR(share.found, stability.fits)
+                confidence = PAIR(share.found, stability.fits)
                 yield Edge(edge.source, edge.target, directed=False, confidence=confidence)
 
 

@@ -1,6 +1,6 @@
 """Whether what the method assumes looks right on these data: one check an assumption, each a `Check`.
 
-Every check keeps its rate of false alarms on data that are as assumed at about 1 %, over all variables together.
+Every check keeps its rate of false alarms on data that are as assumed at about 1 %, over all variables.
 """
 
 from __future__ import annotations

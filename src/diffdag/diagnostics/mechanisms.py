@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.linalg import LinAlgError, cholesky
 
-from diffdag.diagnostics.view import LEVEL, causal_names
+from diffdag.diagnostics.view import LEVEL, causal_names, changed_noise
 from diffdag.evidence import Check
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
@@ -25,7 +25,7 @@ def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Ch
     """
     assumed = result.method == "paper" or result.settings.get("noise") == "equal"
     if not assumed:
-        found = _changed(result)
+        found = changed_noise(result)
         says = (
             f"noise variances of {join_names(found)} differ between the conditions; the method allows for that"
             if found
@@ -52,13 +52,6 @@ def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Ch
         f"edges into or between them may be there only for that; {remedy}"
     )
     return Check("noise variances", False, says, least, limit)
-
-
-def _changed(result: DifferenceResult) -> list[str]:
-    if result.noise_list:
-        return [change.variable for change in result.noise_list]
-    listed = result.settings.get("noise_changed")
-    return [str(name) for name in listed] if isinstance(listed, list) else []
 
 
 def _variance_tests(first: Moments, second: Moments) -> FloatArray | None:
@@ -92,7 +85,7 @@ def check_means(
     error = np.sqrt(one + two)
     freedom = (one + two) ** 2 / (one**2 / (n1 - 1) + two**2 / (n2 - 1))
     shift = mean1 - mean2
-    pvalues = 2 * stats.t.sf(np.abs(shift) / error, freedom)
+    pvalues = np.asarray(2 * stats.t.sf(np.abs(shift) / error, freedom), dtype=np.float64)
     limit = LEVEL / len(names)
     moved = np.flatnonzero(pvalues <= limit)
     least = float(pvalues.min())
@@ -100,8 +93,8 @@ def check_means(
         return Check("means", True, "no variable's mean was seen to move", least, limit)
     strongest = moved[np.argsort(pvalues[moved], kind="stable")]
     says = (
-        f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions, which effects and "
-        "covariances do not show; see changed_mean for the variables whose own intercept moved"
+        f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions, which effects "
+        "and covariances do not show; see changed_mean for the variables whose own intercept moved"
     )
     return Check("means", False, says, least, limit)
 

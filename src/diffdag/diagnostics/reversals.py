@@ -1,15 +1,16 @@
 """Does an effect run one way in one condition and the other way in the other?
 
-The method looks for one order for both conditions. If the edge ``j -> i`` of the first condition is ``i -> j`` in
-the second there is none, and along any order much seems to change. Two variables i and j that follow each other,
-behind the same predecessors A in both conditions, can be explained in a third way besides j before i and i before j:
+The method looks for one order for both conditions. If the edge ``j -> i`` of the first condition is ``i -> j``
+in the second there is none, and along any order much seems to change. Two variables i and j that follow each
+other, behind the same predecessors A, can be explained in a third way besides j before i and i before j:
 
     i on A in both conditions, and on j in the first only;     j on A in both, and on i in the second only.
 
-That pays for two changes, and for others where they pay. `check_reversals` compares the best order that has one such pair
-with the best one that has none, in units of the price of a change. Up to 14 variables all orders are compared, by
-the tables of dynamic programming: least costs of the variables in A, in any order, and of all those behind the
-pair. Beyond, the pairs tried are those that changed, at two places in the order found.
+That pays for two changes, and for others where they pay. `check_reversals` compares the best order that has one
+such pair with the best one that has none, in units of the price of a change. Up to 14 variables all orders are
+compared, by the tables of dynamic programming: least costs of the variables in A, in any order, and of all
+behind the pair. Beyond, the pairs tried are those that changed, at two places in the order found, and most
+reversals are missed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 from diffdag.evidence import Check
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
-from diffdag.validation import join_names
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.search import Problem
@@ -66,21 +66,21 @@ def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -
         return Check("reversals", True, calm, most, MARGIN)
     i, j = pair
     says = (
-        f"the edge between {join_names([names[j], names[i]])} seems to run from the former to the latter in the "
-        "first condition and back in the second, which the method does not allow for: many of the changes found "
-        "may be there only for that; leave one of the two out, or compare without directions"
+        f"an effect of '{names[j]}' on '{names[i]}' in the first condition seems to run the other way in the "
+        "second, or to be part of more such reversals, which no common order allows for: many of the changes "
+        "found may be there only for that; do not trust their list, and leave out one of the two variables"
     )
     return Check("reversals", False, says, most, MARGIN)
 
 
 def _paid(result: DifferenceResult) -> float:
-    """About what the answer pays, in prices of a change; a noise variance costs a little more than half of one."""
+    """About what the answer pays, in prices of a change; a noise variance costs 0.6 of one."""
     noise = result.settings.get("noise_changed")
     return len(result.edge_list) + 0.6 * (len(noise) if isinstance(noise, list) else 0)
 
 
 class AllOrders:
-    """Least costs of all sets of variables, by dynamic programming; sets are numbers whose bits say who is in."""
+    """Least costs of all sets of variables, by dynamic programming; a number's bits say who is in a set."""
 
     def __init__(self, problem: Problem) -> None:
         from diffdag.ordersearch.dynamic import best_order, tabulate  # noqa: PLC0415
@@ -112,7 +112,7 @@ class AllOrders:
         return found
 
     def _bounds(self, enough: float) -> dict[Pair, tuple[IntArray, FloatArray]]:
-        """For each pair, sets before it and what a reversal there costs at least: both conditions fitted freely."""
+        """For each pair, sets before it and what a reversal there costs at least: what free fits leave."""
         rules, p = self.problem.rules, self.problem.p
         one = _log_determinants(self.problem.first)
         two = _log_determinants(self.problem.pooled - self.problem.first)
@@ -181,7 +181,7 @@ def _log_determinants(matrix: FloatArray) -> FloatArray:
 def block_cost(problem: Problem, others: list[int], i: int, j: int) -> float:
     """Cost of i and j behind the same others, with j -> i in the first condition only and i -> j in the second.
 
-    It is what it pays minus what it gains on i and j in any order with nothing changed, as in `ordersearch.score`.
+    It is what it pays minus what it gains on both with nothing changed, as in `ordersearch.score`.
     """
     one, pooled = problem.first, problem.pooled
     index = [*others, i, j]

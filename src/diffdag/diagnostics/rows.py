@@ -1,8 +1,8 @@
 """Are the rows independent of each other, and none of them there twice?
 
-Autocorrelations of independent rows have variance ``1 / n`` whatever their distribution; those of the own parts,
-orthogonal to each other, at the first lags add up to a chi-squared statistic (Box and Pierce 1970, with the
-weights of Ljung and Box 1978).
+Autocorrelations of independent rows have variance ``1 / n`` whatever their distribution; those of the own
+parts, orthogonal to each other, at the first lags add up to a chi-squared statistic (Box and Pierce 1970, with
+the weights of Ljung and Box 1978).
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ def check_independence(view: View, tables: Tables, given: Mapping[str, object]) 
         found.append((chance, share, label, len(table)))
     chance, share, label, n = min(found, key=lambda item: (item[1], item[0]))
     if share >= WORTH:
-        return Check(name, True, "rows show no memory of the rows before them", chance, limit)
+        chance = min(item[0] for item in found)
+        much = "hardly any" if chance <= limit else "no"
+        return Check(name, True, f"rows show {much} memory of the rows before them", chance, limit)
     says = (
-        f"rows of the {label} table resemble the rows before them, as in a time series or a sorted table: its {n} "
-        f"rows are worth about {share * n:.0f} independent ones, and more changes than real ones are found; use "
-        "effective_samples='auto'"
+        f"rows of the {label} table resemble the rows before them, as in a time series or a sorted table: its "
+        f"{n} rows are worth about {share * n:.0f} independent ones, so that chance passes for change more "
+        "often; use effective_samples='auto', or shuffle rows that were merely sorted"
     )
     return Check(name, False, says, share, WORTH)
 
@@ -94,10 +96,14 @@ def check_duplicates(tables: Tables) -> Check:
         return Check(name, True, "no row is there twice", 0.0)
     _, group, size = np.unique(rows[repeated], axis=0, return_inverse=True, return_counts=True)
     group = group.ravel()
-    odd = ~_made_of_common(rows, repeated)
+    keep = np.ones(len(rows), bool)
+    keep[repeated] = False
+    keep[repeated[np.unique(group, return_index=True)[1]]] = True
+    single = rows[keep]
+    odd = ~_made_of_common(rows[repeated], single)
     pairs = float(sum(size[k] * (size[k] - 1) / 2 for k in np.unique(group[odd])))
     copies = int(sum(size[k] - 1 for k in np.unique(group[odd])))
-    expected = TIMES * _chance_pairs(rows, repeated, group)
+    expected = TIMES * _chance_pairs(single)
     if pairs == 0 or stats.poisson.sf(pairs - 1, expected) > UNLIKELY:
         says = "rows that are there twice are no more than few different values explain"
         return Check(name, True, says, pairs, expected)
@@ -105,8 +111,8 @@ def check_duplicates(tables: Tables) -> Check:
     shared = np.intersect1d(group[odd & in_first], group[odd & ~in_first]).size
     where = f", {plural(shared, 'row')} of them in both tables," if shared else ""
     says = (
-        f"{plural(copies, 'row')} of {len(rows)} are exact copies of others{where} which chance does not explain: "
-        "copies count as evidence they are not; remove them, or check how the tables were put together"
+        f"{copies} of {plural(len(rows), 'row')} are exact copies of others{where} which chance does not "
+        "explain: each counts as a row of its own; remove them, or check how the tables were put together"
     )
     return Check(name, False, says, pairs, expected)
 
@@ -127,22 +133,17 @@ def _repeated(rows: FloatArray) -> NDArray[np.intp]:
     return np.asarray(suspects[size[group.ravel()] > 1], dtype=np.intp)
 
 
-def _made_of_common(rows: FloatArray, repeated: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether a repeated row has nothing but values that many rows have."""
+def _made_of_common(repeated: FloatArray, single: FloatArray) -> NDArray[np.bool_]:
+    """Whether a repeated row has nothing but values that many rows have, not counting copies."""
     common = np.ones(len(repeated), bool)
-    for column in rows.T:
-        values, counts = np.unique(column, return_counts=True)
-        frequent = values[counts > COMMON * len(column)]
-        common &= np.isin(column[repeated], frequent)
+    for column, all_of_it in zip(repeated.T, single.T, strict=True):
+        values, counts = np.unique(all_of_it, return_counts=True)
+        common &= np.isin(column, values[counts > max(2, COMMON * len(single))])
     return common
 
 
-def _chance_pairs(rows: FloatArray, repeated: NDArray[np.intp], group: NDArray[np.intp]) -> float:
+def _chance_pairs(single: FloatArray) -> float:
     """How many pairs of equal rows are expected, from all rows without their copies."""
-    keep = np.ones(len(rows), bool)
-    keep[repeated] = False
-    keep[repeated[np.unique(group, return_index=True)[1]]] = True
-    single = rows[keep]
     n = len(single)
     if n < 2:
         return 0.0

@@ -1,8 +1,8 @@
 """Are the own parts Gaussian, and the effects straight lines?
 
 Skewness and kurtosis of each variable's own part are tested by the transformations of D'Agostino (1970) and
-Anscombe and Glynn (1983), good from 20 rows on. Curvature is tested by regressing each own part on the square of
-each variable before it, next to all of these variables: Student's t test, exact for Gaussian own parts. Many
+Anscombe and Glynn (1983), good from 20 rows on. Curvature is tested by regressing each own part on the square
+of each variable before it, next to all of these variables: Student's t test, exact for Gaussian own parts. Many
 rows find trifles: a departure has to have some size as well.
 """
 
@@ -29,7 +29,9 @@ def check_normality(view: View) -> Check | None:
         return None
     count = sum(part.steady for part in parts)
     limit = LEVEL / (4 * count)  # half of Bonferroni's: so far out the transformations promise too little
-    least, heavy, odd, tails = 1.0, [], [], 0.0
+    least, tails = 1.0, 0.0
+    heavy: list[str] = []
+    odd: list[str] = []
     for part, label in zip(parts, LABELS, strict=True):
         own = part.own[: part.steady]
         squares = own * own
@@ -43,21 +45,22 @@ def check_normality(view: View) -> Check | None:
             (heavy if fat else odd).append(f"{view.names[k]} ({label})")
             tails = max(tails, float(kurt[k] - 3)) if fat else tails
     if not heavy and not odd:
-        return Check("normality", True, "what is left of each variable looks Gaussian", least, limit)
-    return Check("normality", False, _not_normal(heavy, odd, tails), least, limit)
+        near = "close to Gaussian" if least <= limit else "Gaussian"
+        return Check("normality", True, f"the noise of each variable looks {near}", least, limit)
+    return Check("normality", False, _not_normal(heavy, odd, tails, view.remedy), least, limit)
 
 
-def _not_normal(heavy: list[str], odd: list[str], tails: float) -> str:
+def _not_normal(heavy: list[str], odd: list[str], tails: float, remedy: str) -> str:
     if heavy:
         return (
-            f"the noise of {join_names(heavy)} has heavy tails (excess kurtosis up to {tails:.2g}, Gaussian 0): "
-            "edges rest on second moments and stay valid, but standard errors are too small and false alarms more "
-            "frequent; use covariance='winsorised', or confidence from resamples"
+            f"the noise of {join_names(heavy)} has heavy tails (excess kurtosis up to {tails:.2g}, Gaussian "
+            "0): edges rest on second moments and stay valid, but standard errors are too small and false "
+            f"alarms more frequent; {remedy}ask for confidence from resamples"
         )
     return (
-        f"the noise of {join_names(odd)} is skewed or short-tailed: edges rest on second moments and stay valid, "
-        "but standard errors and p-values of variances are approximate; a transformation such as the logarithm "
-        "may help, or confidence from resamples"
+        f"the noise of {join_names(odd)} is skewed or short-tailed: edges rest on second moments and stay "
+        "valid, but standard errors and p-values of variances are approximate; a transformation such as the "
+        "logarithm may help, or confidence from resamples"
     )
 
 
@@ -71,7 +74,7 @@ def skewness_test(skewness: FloatArray, n: float) -> FloatArray:
 
 
 def kurtosis_test(kurtosis: FloatArray, n: float) -> FloatArray:
-    """Two-sided p-values of sample kurtosis (fourth moment over the squared variance), Anscombe and Glynn 1983."""
+    """Two-sided p-values of kurtosis (fourth moment over the squared variance), Anscombe and Glynn 1983."""
     mean = 3.0 * (n - 1) / (n + 1)
     variance = 24.0 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3.0) * (n + 5))
     x = (kurtosis - mean) / np.sqrt(variance)
@@ -101,7 +104,8 @@ def check_linearity(view: View) -> Check | None:
         bent |= below & (chance <= limit) & (z * z > EXPLAINED * n)
         least = min(least, float(chance[below].min()))
     if not bent.any():
-        return Check("linearity", True, "no effect is visibly curved", least, limit)
+        much = "no effect is curved by much" if least <= limit else "no effect is visibly curved"
+        return Check("linearity", True, much, least, limit)
     strength = np.where(bent, np.abs(together), -1.0).max(axis=1)
     names = [view.names[k] for k in np.argsort(-strength, kind="stable") if bent[k].any()]
     says = (

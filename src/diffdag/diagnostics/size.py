@@ -55,7 +55,8 @@ def check_size(first: Moments, second: Moments, result: DifferenceResult) -> Che
 
 def check_condition(first: Moments, second: Moments) -> Check:
     """Condition number of each correlation matrix, and the columns that make it large."""
-    worst, where, names = 0.0, LABELS[0], ()
+    worst, where = 0.0, LABELS[0]
+    names: tuple[str, ...] = ()
     for moments, label in zip((first, second), LABELS, strict=True):
         number, columns = _condition(moments)
         if number > worst:

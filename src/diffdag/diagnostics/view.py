@@ -1,8 +1,8 @@
 """What the checks look at: the variables along the answer's order, and each one's own part in every row.
 
 Along an order, causes first, a variable's own part is what is left of it after regression on those before it:
-for the right order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows of
-``L^-1 X'``: orthogonal to each other and, times the root of the number of rows, of mean square 1.
+for the right order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows
+of ``L^-1 X'``: orthogonal to each other and, times the root of the number of rows, of mean square 1.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Part:
         Standard deviations.
     worth : float
         The number of independent rows that the rows shown are worth.
+    step : int
+        Every so many rows of the table one is shown.
     """
 
     values: FloatArray
@@ -50,11 +52,16 @@ class Part:
     root: FloatArray
     scale: FloatArray
     worth: float
+    step: int = 1
+
+    def rows(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where in the table some of the rows shown stand."""
+        return places * self.step
 
     @property
     def n(self) -> int:
         """Rows."""
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     @property
     def steady(self) -> int:
@@ -68,7 +75,12 @@ class View:
 
     names: tuple[str, ...]
     parts: tuple[Part, Part]
-    sampled: bool
+    covariance: Covariance = "sample"
+
+    @property
+    def remedy(self) -> str:
+        """What helps against outliers and heavy tails, if it was not done already."""
+        return "use covariance='winsorised', or " if self.covariance == "sample" else ""
 
 
 def causal_names(result: DifferenceResult) -> tuple[str, ...]:
@@ -103,15 +115,24 @@ def look(
     columns = [place[name] for name in names]
     steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]
     rows = [table[::step, columns] for table, step in zip((tables.first, tables.second), steps, strict=True)]
-    scores = table_scores(rows[0], rows[1], chosen_covariance(given))
+    covariance = chosen_covariance(given)
+    scores = table_scores(rows[0], rows[1], covariance)
     whole = (len(tables.first), len(tables.second))
     parts = []
-    for table, moments, n in zip(scores, (first, second), whole, strict=True):
-        part = _part(table, len(table) * min(1.0, moments.n / n))
+    for table, moments, n, step in zip(scores, (first, second), whole, steps, strict=True):
+        part = _part(table, len(table) * min(1.0, moments.n / n), step)
         if part is None:
             return None
         parts.append(part)
-    return View(names, (parts[0], parts[1]), max(steps) > 1)
+    return View(names, (parts[0], parts[1]), covariance)
+
+
+def changed_noise(result: DifferenceResult) -> list[str]:
+    """Variables whose noise variance changed, by the answer."""
+    if result.noise_list:
+        return [change.variable for change in result.noise_list]
+    listed = result.settings.get("noise_changed")
+    return [str(name) for name in listed] if isinstance(listed, list) else []
 
 
 def chosen_covariance(given: Mapping[str, object]) -> Covariance:
@@ -120,7 +141,7 @@ def chosen_covariance(given: Mapping[str, object]) -> Covariance:
     return next(name for name in COVARIANCES if name == asked)
 
 
-def _part(table: FloatArray, worth: float) -> Part | None:
+def _part(table: FloatArray, worth: float, step: int = 1) -> Part | None:
     n, p = table.shape
     if min(n, worth) < p + 4:
         return None
@@ -135,4 +156,4 @@ def _part(table: FloatArray, worth: float) -> Part | None:
     except LinAlgError:
         return None
     own = solve_triangular(root, values, lower=True, check_finite=False)
-    return Part(values, own, root, scale, worth)
+    return Part(values, own, root, scale, worth, step)

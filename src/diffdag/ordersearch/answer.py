@@ -42,6 +42,7 @@ class OrderSettings:
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
     progress: Told = silent
     factor: float = 1.0  # of the penalty
+    optimum: Optimum | None = None  # where the search was done already, together with other pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,14 @@ class Answer:
         return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
 
 
+def problem_of(
+    first: Moments, second: Moments, before: BoolArray, total: int, settings: OrderSettings
+) -> Problem:
+    """What is searched: the moments of what was kept of `total` variables, and the rules of the score."""
+    rows, equal = (first.n, second.n), settings.equal_noise
+    return Problem.from_scatter(first.scatter, second.scatter, *rows, equal, before, total, settings.factor)
+
+
 def fit_samples(
     names: tuple[str, ...],
     first: Moments,
@@ -83,17 +92,8 @@ def fit_samples(
 
     `names` are all variables, the moments those of the kept ones; `before` says what is known of their order.
     """
-    problem = Problem.from_scatter(
-        first.scatter,
-        second.scatter,
-        first.n,
-        second.n,
-        settings.equal_noise,
-        before,
-        len(names),
-        settings.factor,
-    )
-    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    problem = problem_of(first, second, before, len(names), settings)
+    optimum = settings.optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
     answer = Answer(first.names, optimum)
     fits = _regressions(answer, first, second)
     edges = tuple(_estimated_edges(answer, fits))

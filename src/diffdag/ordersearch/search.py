@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,44 @@ GRAIN, FINEST = 0.05, 1e-7
 # Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
 FAR, FAR_TURNED = 100.0, 10.0
 ROUNDING = 1e-3
+
+
+class Landscape(Protocol):
+    """What the search has to know of a score over orders: of one pair of conditions, or of several."""
+
+    @property
+    def p(self) -> int:
+        """Number of variables."""
+
+    @property
+    def unit(self) -> float:
+        """The price of a change."""
+
+    @property
+    def base(self) -> float:
+        """The score if nothing changes, the same for all orders."""
+
+    @property
+    def before(self) -> BoolArray:
+        """Who has to precede whom."""
+
+    def requiring(self, before: BoolArray) -> Self:
+        """The same with other knowledge about the order."""
+
+    def tabulate(self) -> tuple[FloatArray, IntArray]:
+        """Cost of every variable behind every set, and what changes there; see `dynamic.tabulate`."""
+
+    def walk(
+        self,
+        place: IntArray,
+        steps: tuple[int, int],
+        sweeps: int,
+        careful: int,
+        limits: tuple[float, float],
+        seed: int,
+        moving: BoolArray,
+    ) -> Found:
+        """One walk from `place`, which it changes; limits are grain and far of `walk`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +128,40 @@ class Problem:
         rows = self.rules.n1 + self.rules.n2
         return float(rows / 2 * (np.linalg.slogdet(self.pooled)[1] - self.p * np.log(rows)))
 
+    @property
+    def before(self) -> BoolArray:
+        """Who has to precede whom."""
+        return self.rules.before
+
+    def requiring(self, before: BoolArray) -> Problem:
+        """The same with other knowledge about the order."""
+        return replace(self, rules=self.rules._replace(before=before))
+
+    def tabulate(self) -> tuple[FloatArray, IntArray]:
+        """Cost of every variable behind every set, and what changes there."""
+        sets, p = 1 << self.p, self.p
+        costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
+        tabulate(new_space(self.first, EXHAUSTIVE), self.pooled, self.rules, costs, changes)
+        return costs, changes
+
+    def walk(
+        self,
+        place: IntArray,
+        steps: tuple[int, int],
+        sweeps: int,
+        careful: int,
+        limits: tuple[float, float],
+        seed: int,
+        moving: BoolArray,
+    ) -> Found:
+        """One walk from `place`."""
+        p = self.p
+        cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+        space = new_space(self.first, EXHAUSTIVE)
+        walked = (steps, sweeps, careful, *limits, seed)
+        above = walk(space, self.pooled, self.rules, place, *walked, moving, cost, changed, separate)
+        return Found(tuple(place.tolist()), self.base + float(above), changed, separate)
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -112,7 +184,7 @@ class Optimum:
 
 
 def walk_from(
-    problem: Problem,
+    problem: Landscape,
     order: Sequence[int] | IntArray,
     *,
     steps: tuple[int, int] = (0, 0),
@@ -125,24 +197,19 @@ def walk_from(
 ) -> Found:
     """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
     p = problem.p
-    place = np.array(order, dtype=np.int64)
-    cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    space = new_space(problem.first, EXHAUSTIVE)
     moving = np.ones(p, bool) if restless is None else np.isin(np.arange(p), restless)
     limits = (max(grain * problem.unit, FINEST), far * problem.unit)
-    walked = (steps, sweeps, careful, *limits, seed)
-    above = walk(space, problem.pooled, problem.rules, place, *walked, moving, cost, changed, separate)
-    return Found(tuple(place.tolist()), problem.base + float(above), changed, separate)
+    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, limits, seed, moving)
 
 
 def search_orders(
-    problem: Problem, rng: np.random.Generator, jobs: int, progress: Told | None = None
+    problem: Landscape, rng: np.random.Generator, jobs: int, progress: Told | None = None
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
     `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
     """
-    p, before = problem.p, problem.rules.before
+    p, before = problem.p, problem.before
     if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
         best = walk_from(problem, np.argsort(before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
@@ -153,19 +220,12 @@ def _edges(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
-def _compare_all(problem: Problem) -> Optimum:
-    p, before = problem.p, problem.rules.before
-    sets = 1 << p
-    costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
-    tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs, changes)
-    order, scores, last = np.empty(p, np.int64), np.empty(sets), np.empty(sets, np.int64)
+def _compare_all(problem: Landscape) -> Optimum:
+    p, before = problem.p, problem.before
+    costs, changes = problem.tabulate()
+    order, scores, last = np.empty(p, np.int64), np.empty(len(costs)), np.empty(len(costs), np.int64)
     score = problem.base + float(best_order(costs, before, scores, last, order))
-    changed, separate, members = np.zeros((p, p), bool), np.zeros(p, bool), 0
-    for i in order.tolist():
-        bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
-        changed[i], separate[i] = bits[:p], bits[p]
-        members |= 1 << i
-    best = Found(tuple(order.tolist()), score, changed, separate)
+    best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
     margins = {}
     for i, j in _edges(best):
         reverse = before.copy()
@@ -177,7 +237,21 @@ def _compare_all(problem: Problem) -> Optimum:
     return Optimum(best, 0, 0, margins)
 
 
-def _walk_many(problem: Problem, rng: np.random.Generator, jobs: int, progress: Told | None = None) -> Optimum:
+def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
+    """What tables of costs and changes say about an order."""
+    p, members, score = len(order), 0, base
+    changed, separate = np.zeros((p, p), bool), np.zeros(p, bool)
+    for i in order:
+        bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
+        changed[i], separate[i] = bits[:p], bits[p]
+        score += float(costs[members, i])
+        members |= 1 << i
+    return Found(tuple(order), score, changed, separate)
+
+
+def _walk_many(
+    problem: Landscape, rng: np.random.Generator, jobs: int, progress: Told | None = None
+) -> Optimum:
     found: list[Found] = []
     first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
     for walks, effort in ROUNDS[first:last]:
@@ -208,7 +282,7 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 
-def _agree(problem: Problem, found: Found, best: Found) -> bool:
+def _agree(problem: Landscape, found: Found, best: Found) -> bool:
     """Whether two walks found the same, but for what is a matter of chance.
 
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
@@ -262,29 +336,29 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
     return [function(*task, *shared) for task in tasks]
 
 
-def _descend(order: IntArray, steps: int, seed: int, problem: Problem) -> Found:
+def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Found:
     """Anneal, insert with quick costs, then with full ones."""
-    start = _respect(order.tolist(), problem.rules.before)
+    start = _respect(order.tolist(), problem.before)
     return walk_from(
         problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, grain=GRAIN, seed=seed
     )
 
 
-def _polish(problem: Problem, found: Found, effort: int = 0) -> Found:
+def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
     """Once more from where a walk ended, without crossing hills."""
     steps = (0, effort * problem.p**2)
     fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
     return min(found, fine, key=lambda item: item.score)
 
 
-def _turn(i: int, j: int, problem: Problem, best: Found) -> Found:
+def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     """The best order found near the best one in which effect i precedes cause j."""
-    before = problem.rules.before
+    before = problem.before
     if before[j, i]:
         return replace(best, score=np.inf)
     reverse = before.copy()
     reverse[i, j] = True
-    turned = replace(problem, rules=problem.rules._replace(before=reverse))
+    turned = problem.requiring(reverse)
     between = best.order[best.order.index(j) : best.order.index(i) + 1]
     involved = best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
     restless = [node for node in between if involved[node]]

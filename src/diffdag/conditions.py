@@ -1,0 +1,265 @@
+"""Several conditions at once: the steps are those for two, but one search finds one order for all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from diffdag.conditions_result import ConditionsResult
+from diffdag.data import Tables, align_tables
+from diffdag.estimator import DifferenceDAG
+from diffdag.moments import Moments, choose
+from diffdag.precision.problem import standardise
+from diffdag.progress import Progress, Told
+from diffdag.result import DifferenceResult
+from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
+
+if TYPE_CHECKING:
+    from diffdag.ordersearch.answer import OrderSettings
+    from diffdag.ordersearch.screen import Screened
+    from diffdag.ordersearch.search import Optimum, Problem
+    from diffdag.resampling import Workers
+    from diffdag.trust import Wishes
+
+Pair = tuple[str, str]
+NO_SHARED_ORDER = (
+    "method='paper' has no order to share: each comparison was made by itself; method='order' searches for one "
+    "order for all of them"
+)
+RESAMPLED_ALONE = (
+    "confidence comes from resamples of each comparison by itself, without the order that all share; where "
+    "that order helps, it is too low"
+)
+
+
+def fit_conditions(
+    tables: Mapping[str, Any],
+    *,
+    reference: str | None = None,
+    model: DifferenceDAG | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "error",
+    progress: Progress = None,
+) -> ConditionsResult:
+    """Compare two or more conditions, with one causal order for all of them.
+
+    Parameters
+    ----------
+    tables : mapping of str to array, table or Moments
+        The conditions by name. Arrays, or pandas, polars or Arrow tables matched by column name; or moments.
+    reference : str, optional
+        The condition that all others are compared with. Left out, each is compared with each.
+    model : DifferenceDAG, optional
+        How to compare; the default one if left out. With more than two conditions `effective_samples` is one
+        number for all, or ``"auto"``.
+    columns, drop, missing
+        As for `DifferenceDAG.fit`; with moments `missing` is not used.
+    progress : bool or callable, optional
+        As for `DifferenceDAG.fit`.
+
+    Returns
+    -------
+    ConditionsResult
+        One `DifferenceResult` a comparison. With two conditions it is that of `DifferenceDAG.fit`.
+
+    Notes
+    -----
+    The score of an order is the sum of its scores in all comparisons, so that each of them helps to direct the
+    edges of the others. Every comparison pays the same for a change as it would by itself; docs/conditions.md
+    says how often several comparisons without any change give a false alarm.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(5, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
+    >>> models = {"none": pair.first, "low": pair.first, "high": pair.second}
+    >>> tables = {name: sem.sample(2000, rng=k) for k, (name, sem) in enumerate(models.items())}
+    >>> {pair: len(result.edge_list) for pair, result in dd.fit_conditions(tables).pairs.items()}
+    {('none', 'low'): 0, ('none', 'high'): 1, ('low', 'high'): 1}
+    """
+    compared = _comparisons(list(tables), reference)
+    parameters = (model or DifferenceDAG()).get_params()
+    DifferenceDAG(**parameters).check_parameters()
+    if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
+        raise InputError(
+            f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
+        )
+    parts = _align(dict(tables), compared, columns, drop, missing)
+    steps = {pair: _Comparison(**parameters).take(pair, *part) for pair, part in parts.items()}
+    notes: list[str] = []
+    order: tuple[str, ...] = ()
+    if parameters["method"] == "order":
+        order = _search(list(steps.values()), _told(progress))
+    elif len(compared) > 1:
+        notes.append(NO_SHARED_ORDER)
+    if len(compared) > 1 and (parameters["confidence"] is not None or parameters["fdr"] is not None):
+        notes.append(RESAMPLED_ALONE)
+    pairs = {pair: replace(step.finish(progress), labels=pair) for pair, step in steps.items()}
+    return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
+
+
+def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
+    """Who is compared with whom."""
+    if any(not isinstance(name, str) for name in names):
+        raise InputError("the names of the conditions must be texts")
+    if len(names) < 2:
+        raise InputError(f"there {'is one condition' if names else 'are no conditions'}; give at least two")
+    if reference is None:
+        return list(itertools.combinations(names, 2))
+    if reference not in names:
+        raise InputError(f"reference '{reference}' is not a condition; they are {join_names(names)}")
+    return [(reference, name) for name in names if name != reference]
+
+
+def _align(
+    tables: dict[str, Any],
+    compared: list[Pair],
+    columns: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    missing: Missing,
+) -> dict[Pair, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]]:
+    """First, second, names and notes of each comparison, all over the same variables in the same order."""
+    reduced = [isinstance(table, Moments) for table in tables.values()]
+    if any(reduced) and not all(reduced):
+        raise InputError("some conditions are moments and some are tables; give all in the same form")
+    start, *others = dict.fromkeys(name for pair in compared for name in pair)
+    aligned: dict[str, Any] = {}
+    notes: dict[str, dict[str, None]] = {name: {} for name in tables}
+    names: tuple[str, ...] = ()
+    for name in others:
+        labels = (start, name)
+        if all(reduced):
+            one, two = choose(tables[start], tables[name], columns, drop)
+            check_same_columns(one.names, two.names, labels)
+            aligned |= {start: one, name: two.select(one.names)}
+            names = one.names
+        else:
+            both = align_tables(
+                tables[start], tables[name], columns=columns, drop=drop, missing=missing, labels=labels
+            )
+            aligned |= {start: both.first, name: both.second}
+            names = both.names
+            for note in both.notes:
+                notes[name if f" the {name} table" in note else start][note] = None
+    return {(a, b): (aligned[a], aligned[b], names, (*notes[a], *notes[b])) for a, b in compared}
+
+
+class _Comparison(DifferenceDAG):
+    """One comparison in two steps, so that something can happen in between: the search for a common order."""
+
+    labels: Pair
+    names: tuple[str, ...]
+    both: Any  # aligned tables, or two moments
+    kept: Screened | None = None
+    optimum: Optimum | None = None
+    latest: tuple[tuple[int, ...] | None, tuple[Moments, Moments]] | None = None
+
+    def take(
+        self, labels: Pair, first: Any, second: Any, names: tuple[str, ...], notes: tuple[str, ...]
+    ) -> _Comparison:
+        """Tables, or moments, over the same variables."""
+        self.labels, self.names = labels, names
+        self.both = (first, second) if isinstance(first, Moments) else Tables(first, second, names, notes)
+        return self
+
+    def rank(self, progress: Told | None, *, always: bool = False) -> bool:
+        """Choose which variables to keep, if all are too many; whether they are."""
+        from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415
+
+        if self.kept is None and isinstance(self.both, Tables):
+            self.kept = super()._screen_rows(self.both, progress)
+        if self.kept is None and (always or len(self.names) > self.most()):
+            first, second = self.moments()
+            self.kept = screen(standardise(first, second), first.n, second.n, progress or silent)
+        return self.kept is not None
+
+    def most(self) -> int:
+        """So many variables can be ordered with the rows of this comparison."""
+        first, second = self.moments()
+        return self._most(first.n, second.n)
+
+    def moments(self) -> tuple[Moments, Moments]:
+        """Of the variables that are kept."""
+        if isinstance(self.both, Tables):
+            return self._moments(self.both, self.kept)
+        chosen = [self.names[k] for k in self.members]
+        return self.both[0].select(chosen), self.both[1].select(chosen)
+
+    @property
+    def members(self) -> Sequence[int]:
+        """The variables that are kept."""
+        return range(len(self.names)) if self.kept is None else self.kept.members
+
+    def problem(self, settings: OrderSettings) -> Problem:
+        """What is to be searched."""
+        from diffdag.ordersearch.answer import problem_of  # noqa: PLC0415
+
+        first, second = self.moments()
+        for part, label in zip((first, second), self.labels, strict=True):
+            check_moments(part.names, part.n, part.scatter, label, mean=part.mean)
+        known = self._knowledge(self.names)
+        block = np.ix_(self.members, self.members)
+        before = (
+            np.zeros((len(self.members),) * 2, bool) if known is None else np.ascontiguousarray(known[block])
+        )
+        return problem_of(first, second, before, len(self.names), settings)
+
+    def finish(self, progress: Progress) -> DifferenceResult:
+        """The answer, along the common order if there is one, with all that `fit` adds to it."""
+        if isinstance(self.both, Tables):
+            from diffdag.trust import examine  # noqa: PLC0415
+
+            wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr}
+            workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": progress}
+            return examine(self, self.both, None, wishes, workers)
+        told, known = _told(progress), self._knowledge(self.names)
+        return self._fit_moments(self.names, *self.moments(), known, self.kept, (), told).result_
+
+    def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
+        which = None if kept is None else tuple(kept.members)
+        if self.latest is None or self.latest[0] != which:
+            self.latest = which, super()._moments(tables, kept)
+        return self.latest[1]
+
+    def _screen_rows(self, tables: Tables, progress: Told | None) -> Screened | None:
+        return super()._screen_rows(tables, progress) if self.kept is None else self.kept
+
+    def _order_settings(self, progress: Told | None) -> OrderSettings:
+        return replace(super()._order_settings(progress), optimum=self.optimum)
+
+
+def _told(progress: Progress) -> Told | None:
+    return progress if callable(progress) else None
+
+
+def _search(steps: list[_Comparison], progress: Told | None) -> tuple[str, ...]:
+    """Search for the order that suits all comparisons, and give it to each."""
+    from diffdag.ordersearch.joint import search_jointly  # noqa: PLC0415
+
+    _screen(steps, progress)
+    settings = steps[0]._order_settings(progress)
+    problems = [step.problem(settings) for step in steps]
+    optima = search_jointly(problems, settings.rng, settings.jobs, settings.progress)
+    for step, optimum in zip(steps, optima, strict=True):
+        step.optimum = optimum
+    return tuple(steps[0].names[steps[0].members[k]] for k in optima[0].best.order)
+
+
+def _screen(steps: list[_Comparison], progress: Told | None) -> None:
+    """Where all variables are too many, keep what most seems to take part in some comparison."""
+    if not any([step.rank(progress) for step in steps]):  # noqa: C419 - all of them have to rank
+        return
+    for step in steps:
+        step.rank(progress, always=True)
+    ranked = [step.kept.ranked for step in steps if step.kept is not None]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*ranked))
+    union = [k for k in dict.fromkeys(turns) if k is not None]
+    chosen = tuple(union[: min(step.most() for step in steps)])
+    for step in steps:
+        if step.kept is not None:
+            step.kept = replace(step.kept, ranked=chosen)

@@ -1,0 +1,249 @@
+"""Several comparisons as text, JSON (both ways), CSV, SVG and a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+from matplotlib import rc_context
+
+from diffdag.changes import Edge
+from diffdag.conditions_result import ConditionsResult, kind_in_words
+from diffdag.report import exchange
+from diffdag.report.page import PACKAGES, _environment, _inline
+from diffdag.report.panels import plot_conditions
+from diffdag.report.plot import STYLES, kind_of
+from diffdag.report.text import WIDTH, NumberFormat, _aligned, _cut, _name, _some, _wrap, delta_text, printable
+from diffdag.validation import InputError, plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+SHADES = 5
+
+
+def headline(result: ConditionsResult) -> str:
+    """Say in one sentence how much changed."""
+    edges = result.by_edge
+    where = plural(len(result.pairs), "comparison")
+    possible = next(iter(result.pairs.values())).possible
+    if not edges:
+        return f"No change found in {where}: 0 of {possible} possible edges changed"
+    return f"{len(edges)} of {possible} possible edges changed in some of {where}"
+
+
+def compared(result: ConditionsResult) -> str:
+    """Say what was compared with what."""
+    names = [printable(name) for name in result.conditions]
+    what = f"{len(result.variables)} variables"
+    if result.reference is None:
+        return f"Each with each: {', '.join(names)}; {what}"
+    others = ", ".join(
+        name for name, own in zip(names, result.conditions, strict=True) if own != result.reference
+    )
+    return f"{printable(result.reference)} against {others}; {what}"
+
+
+def summary(result: ConditionsResult) -> str:
+    """The answer as text: the matrix of changes, the order, and what to know."""
+    parts = [headline(result) + "\n" + _wrap(compared(result))]
+    rows, heads = _cells(result, ("->", "--"))
+    if rows:
+        titles = [_cut(printable(head), 24) for head in heads]
+        lines = [["edge", *titles]] + [[row["label"], *(cell["text"] for cell in row["cells"])] for row in rows]
+        parts += _blocks(lines)
+        parts.append(_wrap(f"{_delta_words(result)}; empty where no change was found.", ""))
+    if result.order:
+        parts.append(_wrap("Common order, causes first: " + _some(result.order), "  "))
+    notes = [*result.notes, *_pair_notes(result)]
+    parts.append("\n".join(_wrap(f"Note: {printable(note)}", "  ") for note in notes))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _blocks(lines: list[list[str]]) -> list[str]:
+    """The table, cut into several that fit the width where it does not."""
+    count = len(lines[0]) - 1
+    while count > 1:
+        starts = range(1, len(lines[0]), count)
+        blocks = [_aligned([[line[0], *line[k : k + count]] for line in lines], left=1) for k in starts]
+        if all(len(line) <= WIDTH for block in blocks for line in block.split("\n")):
+            return blocks
+        count -= 1
+    return [_aligned([[line[0], line[k]] for line in lines], left=1) for k in range(1, len(lines[0]))]
+
+
+def _pair_notes(result: ConditionsResult) -> list[str]:
+    """Notes of the comparisons, what several of them say said once; and which checks failed where."""
+    notes: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
+    for pair, one in result.pairs.items():
+        for note in one.notes:
+            notes.setdefault(note, []).append(result.titles[pair])
+        for check in one.checks:
+            if not check.fine:
+                failed.setdefault(check.name, []).append(result.titles[pair])
+    lines = [f"{_where(result, titles)}{note}" for note, titles in notes.items()]
+    if failed:
+        checks = "; ".join(f"{name} ({', '.join(titles)})" for name, titles in failed.items())
+        lines.append(f"assumptions that look broken: {checks}. The report of each comparison says more")
+    return lines
+
+
+def _where(result: ConditionsResult, titles: list[str]) -> str:
+    return "" if len(titles) == len(result.pairs) > 1 else f"{', '.join(titles)}: "
+
+
+def _delta_words(result: ConditionsResult) -> str:
+    if result.reference is None:
+        return "Effect in the first condition minus effect in the second, with its standard error"
+    reference = printable(result.reference)
+    return f"Effect in {reference} minus effect in the other condition, with its standard error"
+
+
+def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows of the matrix of changes, ready to be shown, and the heads of its columns."""
+    edges = result.by_edge
+    deltas = [edge.delta for row in edges.values() for edge in row.values()]
+    show = NumberFormat(deltas)
+    largest = max((abs(delta) for delta in deltas if delta is not None), default=0.0) or 1.0
+    rows = []
+    for (source, target, directed), row in edges.items():
+        cells = [_cell(row.get(pair), show, largest) for pair in result.pairs]
+        arrow = arrows[0] if directed else arrows[1]
+        label = f"{_name(source)} {arrow} {_name(target)}"
+        rows.append({"source": source, "arrow": arrow, "target": target, "label": label, "cells": cells})
+    return rows, list(result.titles.values())
+
+
+def _cell(edge: Edge | None, show: NumberFormat, largest: float) -> dict[str, Any]:
+    if edge is None:
+        return {"text": "", "kind": "", "shade": 0}
+    if edge.delta is None:
+        return {"text": kind_in_words(edge), "kind": kind_of(edge), "shade": 1}
+    shade = max(1, round(SHADES * abs(edge.delta) / largest))
+    return {"text": delta_text(edge, show), "kind": kind_of(edge), "shade": shade}
+
+
+def to_json(result: ConditionsResult) -> str:
+    """The answer as JSON, one comparison after the other as `exchange.to_json` writes them."""
+    heads = {
+        "schema": SCHEMA,
+        "diffdag": version("diffdag"),
+        "conditions": result.conditions,
+        "reference": result.reference,
+        "order": result.order,
+        "notes": result.notes,
+    }
+    lines = [f"{_dump(key)}: {_dump(value)}" for key, value in heads.items()]
+    pairs = ",\n".join(
+        f'{{"first": {_dump(first)}, "second": {_dump(second)}, "result":\n{exchange.to_json(one).rstrip()}}}'
+        for (first, second), one in result.pairs.items()
+    )
+    return "{" + ",\n ".join([*lines, f'"comparisons": [\n{pairs}]']) + "}\n"
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def from_json(text: str | bytes, name: str) -> ConditionsResult:
+    """Check and read what `to_json` wrote; `name` says in messages where the text came from."""
+    reader = exchange._Reader(name)
+    content = reader.parse(text)
+    if "comparisons" not in content:
+        reader.fail("holds no comparisons", "give a conditions.json; read a result.json with load_result")
+    pairs = {}
+    for item in reader.get(content, "comparisons", list):
+        if not isinstance(item, dict):
+            reader.fail("a comparison is not an object")
+        pair = reader.get(item, "first", str), reader.get(item, "second", str)
+        pairs[pair] = exchange.from_json(json.dumps(reader.get(item, "result", dict)), name)
+    try:
+        return ConditionsResult(
+            conditions=reader.names(content, "conditions"),
+            reference=reader.get(content, "reference", (str, type(None))),
+            pairs=pairs,
+            order=reader.names(content, "order"),
+            notes=reader.names(content, "notes"),
+        )
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"result file {name!r}: {error}; save the result again") from None
+
+
+def render_files(result: ConditionsResult) -> dict[str, str]:
+    """Everything that is about all comparisons, by the name of its file."""
+    return {
+        "conditions.json": to_json(result),
+        "changes.csv": _csv(result, result.edges, index=False),
+        "matrix.csv": _csv(result, result.matrix, index=True),
+        "picture.svg": render_svg(result),
+        "report.html": render_page(result),
+    }
+
+
+def _csv(result: ConditionsResult, table: pd.DataFrame, *, index: bool) -> str:
+    """A table as CSV; unknown numbers are empty."""
+    # The csv module leaves a lone carriage return unquoted, and readers take it for the end of a line.
+    returns = any("\r" in name for name in (*result.variables, *result.conditions))
+    quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    label = "edge" if index else None
+    return table.to_csv(index=index, index_label=label, lineterminator="\n", quoting=quoting)
+
+
+def render_svg(result: ConditionsResult) -> str:
+    """The picture as SVG, with names as text, the same for the same result."""
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
+        figure = plot_conditions(result)
+        figure.patch.set_alpha(0.0)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return buffer.getvalue()
+
+
+def render_page(result: ConditionsResult) -> str:
+    """The report as a complete HTML page."""
+    return _environment().get_template("conditions.html.j2").render(_context(result))
+
+
+def render_fragment(result: ConditionsResult) -> str:
+    """Headline and picture as a piece of HTML, for notebooks."""
+    frame = Markup('<div><p><b>{}</b></p><div style="background:#fff;overflow-x:auto">{}</div></div>')
+    return str(frame.format(headline(result), _inline(render_svg(result))))
+
+
+def _context(result: ConditionsResult) -> dict[str, Any]:
+    rows, heads = _cells(result, ("→", "—"))
+    folders = result.folders()
+    return {
+        "style": Markup(_style()),  # noqa: S704 - our own file
+        "headline": headline(result),
+        "compared": compared(result),
+        "picture": _inline(render_svg(result)),
+        "rows": rows,
+        "heads": heads,
+        "delta_words": _delta_words(result),
+        "colours": {kind: colour for kind, (colour, _) in STYLES.items()},
+        "order": result.order,
+        "notes": [*result.notes, *_pair_notes(result)],
+        "pairs": [
+            {"first": pair[0], "second": pair[1], "changes": len(one.edge_list), "folder": folders[pair]}
+            for pair, one in result.pairs.items()
+        ],
+        "versions": [(package, version(package)) for package in PACKAGES],
+    }
+
+
+def _style() -> str:
+    """The rules of the page of one comparison."""
+    environment = _environment()
+    assert environment.loader is not None  # noqa: S101 - for the type checker
+    source = environment.loader.get_source(environment, "template.html.j2")[0]
+    return "".join(re.findall(r"<style>(.*?)</style>", source, re.DOTALL)[:1])

@@ -1,0 +1,384 @@
+"""Several conditions: one order for all comparisons, and what is made of the answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from scipy.sparse import csr_array
+
+import diffdag as dd
+from diffdag.changes import Edge
+from diffdag.conditions import NO_SHARED_ORDER
+from diffdag.data import split_all_groups
+from diffdag.evidence import Check
+from diffdag.ordersearch.joint import JointProblem, search_jointly
+from diffdag.ordersearch.search import Problem, _walk_many, search_orders, walk_from
+
+
+def several(seed, p=8, conditions=3, changes=2):
+    """A model and others that differ from it in a few effects, all with the same causal order."""
+    rng = np.random.default_rng([862_000, seed])
+    base = dd.simulate_pair(p, neighbours=min(4, p - 1), weights=(0.5, 1.0), rng=rng).first
+    models = [base]
+    for _ in range(conditions):
+        weights = base.weights.copy()
+        for _ in range(changes):
+            later = int(rng.integers(1, p))
+            i, j = base.order[later], base.order[int(rng.integers(later))]
+            weights[i, j] = 0.0 if weights[i, j] else rng.choice([-1, 1]) * rng.uniform(0.5, 1.0)
+        models.append(dd.LinearSEM(weights))
+    return models, rng
+
+
+def tables_of(models, rng, n=400):
+    return {f"c{k}": model.sample(n, rng) for k, model in enumerate(models)}
+
+
+def problems_of(models, rng, n=400, before=None):
+    first, *others = (dd.Moments.from_array(table) for table in tables_of(models, rng, n).values())
+    p = len(first.names)
+    known = np.zeros((p, p), bool) if before is None else before
+    return [Problem.from_scatter(first.scatter, m.scatter, n, n, False, known, p) for m in others]
+
+
+# The search
+
+
+def test_the_common_order_has_the_least_sum_of_scores():
+    problems = problems_of(*several(1, p=5))
+    sums = {
+        order: sum(walk_from(problem, order).score for problem in problems)
+        for order in itertools.permutations(range(5))
+    }
+    optima = search_jointly(problems, np.random.default_rng(0), 1)
+    assert len({optimum.best.order for optimum in optima}) == 1
+    assert sum(optimum.best.score for optimum in optima) == pytest.approx(min(sums.values()), abs=1e-8)
+    for problem, optimum in zip(problems, optima, strict=True):
+        said = walk_from(problem, optimum.best.order)
+        assert (said.changed == optimum.best.changed).all()
+        assert said.score == pytest.approx(optimum.best.score, abs=1e-8)
+        for (i, j), margin in optimum.margins.items():
+            turned = min(score for order, score in sums.items() if order.index(i) < order.index(j))
+            assert margin == pytest.approx(turned - min(sums.values()), abs=1e-6)
+
+
+def test_walks_find_what_comparing_all_orders_finds():
+    reached = 0
+    for seed in range(4):
+        joint = JointProblem(tuple(problems_of(*several(seed, p=9))))
+        exact = search_orders(joint, np.random.default_rng(0), 1).best
+        walked = _walk_many(joint, np.random.default_rng(seed), 1).best
+        assert walked.score > exact.score - 1e-6
+        assert walked.score == pytest.approx(
+            sum(walk_from(p, walked.order).score for p in joint.pairs), abs=1e-6
+        )
+        reached += walked.score < exact.score + 1e-6
+    assert reached == 4
+
+
+def test_walks_over_many_variables_respect_what_is_known():
+    models, _ = several(3, p=16)
+    before = np.zeros((16, 16), bool)
+    first, last = models[0].order[-1], models[0].order[0]  # against the truth
+    before[first, last] = True
+    free = search_jointly(problems_of(models, np.random.default_rng(5)), np.random.default_rng(0), 1)
+    bound = search_jointly(
+        problems_of(models, np.random.default_rng(5), before=before), np.random.default_rng(0), 1
+    )
+    for optimum in bound:
+        assert optimum.best.order.index(first) < optimum.best.order.index(last)
+    assert sum(o.best.score for o in free) <= sum(o.best.score for o in bound) + 1e-6
+    apart = [
+        search_orders(p, np.random.default_rng(0), 1) for p in problems_of(models, np.random.default_rng(5))
+    ]
+    assert sum(o.best.score for o in apart) <= sum(o.best.score for o in free) + 1.0
+
+
+# fit_conditions
+
+
+def test_two_conditions_are_the_usual_fit():
+    models, rng = several(2, conditions=1)
+    tables = {"before": models[0].sample(300, rng), "after": models[1].sample(500, rng)}
+    result = dd.fit_conditions(tables, reference="before")
+    usual = dd.DifferenceDAG().fit(*tables.values()).result_
+    assert result.pairs["before", "after"] == replace(usual, labels=("before", "after"))
+    assert list(result.order) == usual.settings["search_order"]
+
+
+def test_with_the_other_one_as_reference_delta_has_the_other_sign():
+    models, rng = several(2, conditions=1)
+    tables = tables_of(models, rng, 2000)
+    one = dd.fit_conditions(tables, reference="c0").edges.set_index(["source", "target"])["delta"]
+    two = dd.fit_conditions(tables, reference="c1").edges.set_index(["source", "target"])["delta"]
+    assert len(one) > 0
+    pd.testing.assert_series_equal(one.sort_index(), -two.sort_index(), rtol=1e-6)
+
+
+def test_moments_tables_and_another_order_of_columns_give_the_same():
+    models, rng = several(4)
+    tables = tables_of(models, rng)
+    names = models[0].names
+    frames = {name: pd.DataFrame(table, columns=names) for name, table in tables.items()}
+    frames["c2"] = frames["c2"][list(reversed(names))]
+    reduced = {name: dd.Moments.from_array(frame.to_numpy(), list(frame)) for name, frame in frames.items()}
+    expected = dd.fit_conditions(tables, reference="c0")
+    for given in (frames, reduced):
+        found = dd.fit_conditions(given, reference="c0")
+        assert found.order == expected.order
+        pd.testing.assert_frame_equal(found.matrix, expected.matrix)
+
+
+def test_pairwise_compares_each_with_each():
+    models, rng = several(5)
+    result = dd.fit_conditions(tables_of(models, rng, 1500))
+    assert list(result.pairs) == list(itertools.combinations(["c0", "c1", "c2", "c3"], 2))
+    assert result.reference is None
+    assert list(result.matrix.columns[:2]) == ["c0 - c1", "c0 - c2"]
+    orders = {tuple(one.settings["search_order"]) for one in result.pairs.values()}
+    assert orders == {result.order}
+    for (first, second), one in result.pairs.items():
+        changed = models[int(first[1])].weights != models[int(second[1])].weights
+        names = models[0].names
+        true = {frozenset((names[j], names[i])) for i, j in np.argwhere(changed)}
+        assert {frozenset((edge.source, edge.target)) for edge in one.edge_list} <= true
+
+
+def test_wide_tables_keep_what_any_comparison_needs():
+    rng = np.random.default_rng(3)
+    p, n = 130, 60
+    first = np.zeros((p, p))
+    tables = {"none": dd.LinearSEM(first).sample(n, rng)}
+    for k, name in enumerate(("one", "two")):
+        weights = first.copy()
+        weights[10 * k + 1, 10 * k] = 2.0
+        tables[name] = dd.LinearSEM(weights).sample(n, rng)
+    result = dd.fit_conditions(tables, reference="none")
+    kept = [set(result.variables) - set(one.settings["screened_out"]) for one in result.pairs.values()]
+    assert kept[0] == kept[1] == set(result.order)
+    assert len(result.order) <= 40
+    assert {"X1", "X2", "X11", "X12"} <= kept[0]
+    skeletons = [{frozenset((e.source, e.target)) for e in one.edge_list} for one in result.pairs.values()]
+    assert skeletons == [{frozenset(("X1", "X2"))}, {frozenset(("X11", "X12"))}]
+
+
+def test_settings_of_the_model_are_used():
+    models, rng = several(6, p=5)
+    tables = tables_of(models, rng)
+    order = list(reversed(models[0].names))
+    result = dd.fit_conditions(tables, reference="c0", model=dd.DifferenceDAG(order=order, noise="equal"))
+    assert list(result.order) == order
+    for one in result.pairs.values():
+        assert one.settings["noise"] == "equal"
+        assert all(order.index(e.source) < order.index(e.target) for e in one.edge_list)
+
+
+def test_the_papers_method_goes_pair_by_pair():
+    models, rng = several(6, p=4, conditions=2)
+    tables = tables_of(models, rng, 3000)
+    model = dd.DifferenceDAG(method="paper", estimator="plugin")
+    result = dd.fit_conditions(tables, reference="c0", model=model)
+    assert (result.order, result.notes) == ((), (NO_SHARED_ORDER,))
+    for (first, second), one in result.pairs.items():
+        assert one.edge_list == model.fit(tables[first], tables[second]).result_.edge_list
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tables": {"a": np.eye(3)}}, "there is one condition; give at least two"),
+        ({"reference": "z"}, "reference 'z' is not a condition; they are 'c0', 'c1' and 'c2'"),
+        ({"tables": {"a": np.eye(3), 2: np.eye(3)}}, "names of the conditions must be texts"),
+        ({"model": dd.DifferenceDAG(effective_samples=(20.0, 30.0))}, "effective_samples is a pair"),
+    ],
+)
+def test_what_is_wrong_is_said(change, message):
+    models, rng = several(7, p=4, conditions=2)
+    options = {"tables": tables_of(models, rng, 50)} | change
+    with pytest.raises(dd.InputError, match=re.escape(message)):
+        dd.fit_conditions(options.pop("tables"), **options)
+
+
+def test_conditions_have_to_match():
+    frames = {name: pd.DataFrame({"x": [1.0, 2, 4, 3], "y": [2.0, 1, 1, 7]}) for name in ("a", "b", "c")}
+    with pytest.raises(dd.InputError, match="some conditions are moments and some are tables"):
+        dd.fit_conditions({**frames, "d": dd.Moments.from_array(frames["a"].to_numpy(), ["x", "y"])})
+    with pytest.raises(dd.InputError, match="'z'"):
+        dd.fit_conditions({**frames, "c": frames["c"].rename(columns={"y": "z"})}, reference="a")
+    constant = {**frames, "c": frames["c"].assign(y=1.0)}
+    with pytest.raises(dd.InputError, match="'y' is constant in the c table"):
+        dd.fit_conditions(constant, reference="a")
+
+
+# The result
+
+
+def one_result(labels, edges=(), names=("a<b>", "$x$", "c")):
+    return dd.DifferenceResult(
+        method="order",
+        variables=names,
+        invariant=(),
+        unresolved=(),
+        order=(),
+        edge_list=edges,
+        delta_entries=csr_array((3, 3)),
+        samples=(10, 20),
+        settings={"penalty": 2.0},
+        notes=("the same everywhere",),
+        checks=(Check("means", labels[1] != "two", "the means moved"),),
+        labels=labels,
+    )
+
+
+@pytest.fixture
+def result():
+    directed = Edge("a<b>", "$x$", True, "weakened", 0.9, 0.4, 0.5, 0.1)
+    larger = Edge("$x$", "c", True, "added", 0.0, 2.0, -2.0, 0.1)
+    loose = Edge("a<b>", "c", directed=False)
+    pairs = {
+        ("base", "../<i>"): one_result(("base", "../<i>"), (directed, larger)),
+        ("base", "two"): one_result(("base", "two"), (directed, loose)),
+        ("base", "three"): one_result(("base", "three")),
+    }
+    return dd.ConditionsResult(
+        ("base", "../<i>", "two", "three"), "base", pairs, ("a<b>", "$x$", "c"), ("mind",)
+    )
+
+
+def test_the_matrix_has_a_row_an_edge_and_a_column_a_comparison(result):
+    assert list(result.matrix.index) == ["a<b> -> $x$", "$x$ -> c", "a<b> -- c"]
+    expected = [[0.5, 0.5, np.nan], [-2.0, np.nan, np.nan], [np.nan] * 3]
+    np.testing.assert_array_equal(result.matrix.to_numpy(), expected)
+    assert result.kinds.to_numpy().tolist() == [
+        ["weakened"] * 2 + [""],
+        ["added", "", ""],
+        ["", "undirected", ""],
+    ]
+    table = result.edges
+    assert table[["first", "second"]].drop_duplicates().values.tolist() == [["base", "../<i>"], ["base", "two"]]
+    assert list(table.columns[:7]) == [
+        "first",
+        "second",
+        "source",
+        "target",
+        "directed",
+        "change",
+        "weight_first",
+    ]
+    assert len(table) == 4
+
+
+def test_it_comes_back_from_its_file(result, tmp_path):
+    written = result.save(tmp_path / "new")
+    names = {path.relative_to(tmp_path / "new").as_posix() for path in written}
+    assert {"conditions.json", "changes.csv", "matrix.csv", "picture.svg", "report.html"} <= names
+    assert {"1-base-i/report.html", "2-base-two/result.json", "3-base-three/edges.csv"} <= names
+    assert dd.load_conditions(tmp_path / "new") == result
+    assert dd.load_conditions(tmp_path / "new" / "conditions.json").to_json() == result.to_json()
+    matrix = pd.read_csv(tmp_path / "new" / "matrix.csv", index_col="edge")
+    pd.testing.assert_frame_equal(matrix, result.matrix, check_names=False, check_index_type=False)
+    assert len(pd.read_csv(tmp_path / "new" / "changes.csv")) == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("schema", 2, "has schema 2"),
+        ("comparisons", None, "expected a list"),
+        ("comparisons", [3], "a comparison is not an object"),
+        ("comparisons", [], "nothing is compared"),
+        ("reference", "nobody", "is not a condition"),
+        ("conditions", ["base", "base"], "different names"),
+        ("order", ["nothing"], "not a variable"),
+    ],
+)
+def test_files_that_are_not_right_are_refused(result, tmp_path, key, value, message):
+    content = json.loads(result.to_json()) | {key: value}
+    (tmp_path / "conditions.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(dd.InputError, match=message):
+        dd.load_conditions(tmp_path)
+
+
+def test_another_file_is_refused(result, tmp_path):
+    with pytest.raises(dd.InputError, match="no such file"):
+        dd.load_conditions(tmp_path)
+    result.pairs["base", "two"].save(tmp_path)
+    with pytest.raises(dd.InputError, match="holds no comparisons"):
+        dd.load_conditions(tmp_path / "result.json")
+
+
+def test_the_page_shows_names_as_text(result):
+    from diffdag.report.conditions import render_page  # noqa: PLC0415
+
+    page = render_page(result)
+    assert "<i>" not in re.sub(r'<i style="background:#[0-9A-F]{6}"', "", page)
+    assert "a<b>" not in page
+    assert "a&lt;b&gt;" in page
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+    assert "<script" not in page
+    assert page.count('<td class="number"><i') == 4
+    assert 'href="1-base-i/report.html"' in page
+    assert "$x$" in page  # no mathematics made of names
+
+
+def test_the_picture_has_every_variable_at_the_same_place(result):
+    figure = result.plot()
+    assert isinstance(figure, Figure)
+    panels = [ax for ax in figure.axes if " to " in ax.get_label()]
+    assert [ax.get_label() for ax in panels] == ["base to ../<i>", "base to two", "base to three"]
+    places = [
+        {text.get_text(): text.get_position() for text in ax.texts if text.get_text() in result.variables}
+        for ax in panels
+    ]
+    assert set(places[0]) == set(result.variables)
+    assert places[0] == places[1] == places[2]
+    pale = [{t.get_text() for t in ax.texts if t.get_alpha() is not None} for ax in panels]
+    assert pale == [set(), set(), set(result.variables)]
+    assert "no change found" in [text.get_text() for text in panels[2].texts]
+
+
+def test_the_text_fits_the_terminal(result):
+    lines = result.summary().splitlines()
+    assert lines[0] == "3 of 6 possible edges changed in some of 3 comparisons"
+    assert max(map(len, lines)) <= 100
+    assert result.summary().count("the same everywhere") == 1
+    assert "Note: mind" in lines
+    assert "assumptions that look broken: means (two)" in result.summary()
+    many = [f"a condition with a long name, number {k}" for k in range(7)]
+    pairs = {
+        (many[0], name): one_result((many[0], name), result.pairs["base", "two"].edge_list) for name in many[1:]
+    }
+    wide = dd.ConditionsResult(many, many[0], pairs).summary()
+    assert max(map(len, wide.splitlines())) <= 100
+    assert wide.count("+0.500 ± 0.100") == 6
+
+
+def test_nothing_found_can_be_shown_too():
+    pairs = {("a", name): one_result(("a", name)) for name in "bc"}
+    empty = dd.ConditionsResult(("a", "b", "c"), "a", pairs)
+    assert empty.matrix.shape == (0, 2)
+    assert len(empty.edges) == 0
+    assert empty.summary().startswith("No change found in 2 comparisons")
+    assert "no change found" in [text.get_text() for ax in empty.plot().axes for text in ax.texts]
+    assert "<svg" in empty._repr_html_()
+
+
+# Groups of one table
+
+
+def test_groups_of_one_table():
+    frame = pd.DataFrame({"dose": ["b", "a", "b", None, "c"], "x": [1.0, 2, 3, 4, 5]})
+    parts = split_all_groups(frame, "dose")
+    assert {name: part["x"].tolist() for name, part in parts.items()} == {
+        "b": [1.0, 3.0], "a": [2.0], "(missing)": [4.0], "c": [5.0],
+    }  # fmt: skip
+    assert list(split_all_groups(frame, "dose", ["c", "a"])) == ["c", "a"]
+    with pytest.raises(dd.InputError, match=r"no group 'z'; it holds 'b' \(2 rows\)"):
+        split_all_groups(frame, "dose", ["a", "z"])

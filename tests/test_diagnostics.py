@@ -1,0 +1,345 @@
+"""Checks agree with SciPy and brute force, fire on data made to break them, and stay silent on clean data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.signal import lfilter
+
+import diffdag as dd
+from diffdag.data import align_tables
+from diffdag.diagnostics import check_moments_only, check_tables
+from diffdag.diagnostics.mechanisms import check_means, moment_means
+from diffdag.diagnostics.order import check_order
+from diffdag.diagnostics.outliers import _change, outlying
+from diffdag.diagnostics.reversals import AllOrders, block_cost, check_reversals, order_costs
+from diffdag.diagnostics.rows import _repeated, autocorrelation_test, check_duplicates
+from diffdag.diagnostics.shape import _curvature, kurtosis_test, skewness_test
+from diffdag.diagnostics.size import check_condition, check_size
+from diffdag.diagnostics.view import View, _part, causal_names
+from diffdag.ordersearch.search import Problem
+from diffdag.robust import table_moments
+
+MOMENTS_ONLY = ["sample size", "condition", "noise variances", "means", "order", "reversals"]
+ROWS = ["normality", "linearity", "independent rows", "duplicated rows", "outliers"]
+
+
+def checked(first, second, **options):
+    tables = align_tables(first, second)
+    rows = {key: options[key] for key in ("covariance", "effective_samples") if key in options}
+    moments = table_moments(tables.first, tables.second, tables.names, **rows)
+    result = dd.DifferenceDAG(**options).fit_tables(tables).result_
+    return {check.name: check for check in check_tables(tables, *moments, result, given=options)}
+
+
+def draw(seed=1, n=1500, p=6, changes=1, **options):
+    pair = dd.simulate_pair(p, neighbours=3, changes=changes, weights=(0.5, 1.0), rng=seed, **options)
+    return pair, [pair.first.sample(n, rng=seed + 100), pair.second.sample(n, rng=seed + 200)]
+
+
+@pytest.fixture(scope="module")
+def clean():
+    pair, tables = draw()
+    return pair, tables, checked(*tables)
+
+
+def test_clean_data_pass_every_check(clean):
+    checks = clean[2]
+    assert list(checks) == [*MOMENTS_ONLY, *ROWS]
+    assert [name for name, check in checks.items() if not check.fine] == []
+    assert all(check.says and not check.says.endswith(".") for check in checks.values())
+
+
+def test_checks_are_those_of_moments_where_there_are_no_rows(clean):
+    pair = clean[0]
+    one, two = pair.first.sample_moments(800, rng=1), pair.second.sample_moments(800, rng=2)
+    checks = check_moments_only(one, two, dd.DifferenceDAG().fit_moments(one, two).result_)
+    assert [check.name for check in checks] == MOMENTS_ONLY
+
+
+def test_units_do_not_matter(clean):
+    _, (first, second), checks = clean
+    scale, shift = 10.0 ** np.arange(-3, 3), np.arange(6) * 100.0
+    again = checked(first * scale + shift, second * scale + shift)
+    for name, check in checks.items():
+        assert again[name].fine == check.fine
+        if check.value is not None:
+            assert again[name].value == pytest.approx(check.value, rel=1e-4, abs=1e-9), name
+
+
+def test_few_rows_are_told_from_hopelessly_few():
+    one, two = (
+        dd.simulate_pair(10, neighbours=3, changes=0, rng=0).first.sample_moments(n, 1) for n in (45, 30)
+    )
+    result = dd.DifferenceDAG().fit_moments(two, two).result_
+    assert not check_size(two, two, result).fine
+    assert "Theorem 4" in check_size(one, two, result).says
+    small = dd.Moments(("a", "b", "c"), 11, np.zeros(3), np.eye(3))
+    answer = dd.DifferenceDAG().fit_moments(small, small).result_
+    assert "regressions on up to 2 variables" in check_size(small, small, answer).says
+    assert check_size(replace(small, n=100), replace(small, n=100), answer).fine
+
+
+def test_nearly_dependent_columns_are_named():
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((500, 5))
+    fine = dd.Moments.from_array(table, list("abcde"))
+    correlation = np.corrcoef(table, rowvar=False)
+    assert check_condition(fine, fine).value == pytest.approx(np.linalg.cond(correlation))
+    table[:, 3] = table[:, 0] - table[:, 1] + 1e-4 * rng.standard_normal(500)
+    check = check_condition(fine, dd.Moments.from_array(table, list("abcde")))
+    assert not check.fine
+    assert "'a', 'b' and 'd' are nearly linearly dependent in the second table" in check.says
+
+
+def test_means_are_compared_as_by_welch():
+    rng = np.random.default_rng(1)
+    first, second = rng.standard_normal((200, 4)), 2 * rng.standard_normal((90, 4))
+    second[:, 2] += 1.5
+    one, two = dd.Moments.from_array(first), dd.Moments.from_array(second)
+    check = check_means(one.names, moment_means(one), moment_means(two))
+    assert check.value == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue.min())
+    assert not check.fine
+    assert "'X3' moved" in check.says
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"), [({"noise": "equal"}, "noise= at 'auto'"), ({"method": "paper"}, "method='order'")]
+)
+def test_noise_variances_matter_where_they_are_taken_for_equal(options, remedy):
+    pair, (first, _) = draw()
+    second = dd.LinearSEM(pair.second.weights, [1, 1, 3, 1, 1, 1]).sample(1500, rng=5)
+    check = checked(first, second, **options)["noise variances"]
+    assert not check.fine
+    assert "'X3'" in check.says
+    assert remedy in check.says
+    allowed = checked(first, second)["noise variances"]
+    assert allowed.fine
+    assert "'X3'" in allowed.says
+
+
+@given(n=st.integers(25, 400), seed=st.integers(0, 2**20))
+@settings(max_examples=20, deadline=None)
+def test_skewness_and_kurtosis_are_tested_as_by_scipy(n, seed):
+    values = np.random.default_rng(seed).gamma(5.0, size=(3, n))
+    values -= values.mean(axis=1, keepdims=True)
+    values /= values.std(axis=1, keepdims=True)
+    skew, kurt = (values**3).mean(axis=1), (values**4).mean(axis=1)
+    np.testing.assert_allclose(skewness_test(skew, n), stats.skewtest(values, axis=1).pvalue, rtol=1e-8)
+    np.testing.assert_allclose(kurtosis_test(kurt, n), stats.kurtosistest(values, axis=1).pvalue, rtol=1e-8)
+
+
+def test_curvature_is_a_t_test_of_a_square_in_a_regression():
+    rng = np.random.default_rng(2)
+    table = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4))
+    z = _curvature(_part(table, 60.0), 4)
+    for s, t in ((0, 1), (1, 3), (0, 2)):
+        design = np.column_stack([np.ones(60), table[:, :t], (table[:, s] - table[:, s].mean()) ** 2])
+        beta, rss, *_ = np.linalg.lstsq(design, table[:, t], rcond=None)
+        freedom = 60 - design.shape[1]
+        error = math.sqrt(rss[0] / freedom * np.linalg.inv(design.T @ design)[-1, -1])
+        expected = stats.norm.isf(stats.t.sf(beta[-1] / error, freedom))
+        assert z[t, s] == pytest.approx(expected, rel=1e-6)
+
+
+def test_heavy_tails_skewness_and_curvature_are_seen():
+    heavy = checked(*draw(noise="student")[1])["normality"]
+    assert "heavy tails" in heavy.says
+    assert not heavy.fine
+    light = checked(*draw(noise="uniform")[1])["normality"]
+    assert not light.fine
+    assert "winsorised" not in light.says
+    first, second = draw()[1]
+    bent = [table + 0.15 * table**2 / table.std(axis=0) for table in (first, second)]
+    assert not checked(*bent)["linearity"].fine
+    assert checked(*draw(noise="student")[1], covariance="winsorised")["normality"].value > heavy.value
+
+
+def test_a_trifle_in_many_rows_is_no_alarm():
+    rng = np.random.default_rng(3)
+    tables = [rng.standard_t(40, (300_000, 3)) for _ in range(2)]
+    checks = checked(*tables)
+    assert stats.kurtosistest(tables[0][:, 0]).pvalue < 1e-6
+    assert checks["normality"].fine
+
+
+def test_autocorrelation_is_tested_as_by_ljung_and_box():
+    rng = np.random.default_rng(4)
+    series = rng.standard_normal(200)
+    series = (series - series.mean()) / series.std()
+    r = [series[lag:] @ series[:-lag] / 200 for lag in range(1, 6)]
+    box = 200 * 202 * sum(x * x / (200 - lag) for lag, x in enumerate(r, 1))
+    assert autocorrelation_test(series[None]) == pytest.approx(stats.chi2.sf(box, 5))
+
+
+def test_series_are_told_from_independent_rows():
+    _, tables = draw(n=1700)
+    series = [lfilter([1], [1, -0.5], table, axis=0)[200:] for table in tables]
+    check = checked(*series)["independent rows"]
+    assert not check.fine
+    assert check.value == pytest.approx(0.6, abs=0.12)  # (1 - 0.25) / (1 + 0.25)
+    assert checked(*series, effective_samples="auto")["independent rows"].fine
+    ordered = [table[np.argsort(table[:, 5])] for table in tables]
+    assert not checked(*ordered)["independent rows"].fine
+
+
+def test_copies_are_seen_where_chance_does_not_explain_them():
+    _, (first, second) = draw(n=400)
+    copied = second.copy()
+    copied[7] = copied[11]
+    check = check_duplicates(align_tables(first, copied))
+    assert not check.fine
+    assert check.value == 1
+    shared = second.copy()
+    shared[:3] = first[5:8]
+    assert "3 rows of them in both tables" in check_duplicates(align_tables(first, shared)).says
+    rounded = [np.round(table / table.std(axis=0)) for table in (first, second)]
+    assert check_duplicates(align_tables(*rounded)).fine
+    assert check_duplicates(align_tables(*rounded)).value > 0
+
+
+@given(seed=st.integers(0, 2**20), values=st.integers(2, 6))
+@settings(max_examples=20, deadline=None)
+def test_copies_are_counted_as_by_brute_force(seed, values):
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, values, (40, 3)).astype(float) - 1
+    table[0, 0] = -0.0
+    table[:, 1] += rng.standard_normal(40)[rng.integers(0, 30, 40)]
+    twice = [k for k in range(40) if any(np.array_equal(table[k], table[m]) for m in range(40) if m != k)]
+    assert list(_repeated(table + 0.0)) == twice
+
+
+def test_what_is_left_without_rows_is_what_a_fit_without_them_gives():
+    _, (first, second) = draw(n=300)
+    first[17, [0, 4]] = 30, 30
+    names = tuple("abcdef")
+    view = View(names, (_part(first, 300.0), _part(second, 300.0)))
+    out = outlying(view.parts[0], 0, 4, 1)
+    assert list(out) == [17]
+    none = np.zeros(0, int)
+    without, error = _change(view, 0, 4, [0], [out, none])
+    one = dd.Moments.from_array(np.delete(first, 17, axis=0), names)
+    two = dd.Moments.from_array(second, names)
+    joint = dd.weights.regress_jointly(one, two, 4, range(4), [0], separate=True)
+    assert without == pytest.approx(joint.first[0] - joint.second[0], rel=1e-6)
+    assert error == pytest.approx(joint.error_delta[0], rel=1e-6)
+
+
+def test_rows_that_carry_a_change_are_named():
+    _, (first, second) = draw(changes=0)
+    spread = first.std(axis=0)
+    first[[3, 500, 900], 0] += 14 * spread[0]
+    first[[3, 500, 900], 5] += 14 * spread[5]
+    check = checked(first, second)["outliers"]
+    assert not check.fine
+    assert "4, 501, 901 of the first table" in check.says
+    assert "winsorised" in check.says
+    again = checked(first, second, covariance="winsorised")["outliers"]
+    assert again.fine or "winsorised" not in again.says
+
+
+def test_near_ties_and_lonely_starts_are_told():
+    result = dd.DifferenceDAG().fit(*draw()[1]).result_
+    assert check_order(result).fine
+    ties = {**result.settings, "margins": {"a -> b": 0.2, "c -> d": 1.1, "e -> f": 9.0}}
+    check = check_order(replace(result, settings=ties))
+    assert not check.fine
+    assert "'a -> b' and 'c -> d'" in check.says
+    lonely = {**result.settings, "starts": 8, "starts_at_optimum": 1}
+    assert "1 of 8 starts" in check_order(replace(result, settings=lonely)).says
+
+
+def reversed_pair(n):
+    """X3 -> X4 in the first condition, X4 -> X3 in the second, behind common causes X1 and X2."""
+    before = np.zeros((5, 5))
+    before[2, [0, 1]], before[3, [0, 1]], before[4, [2, 3]] = [0.9, -0.7], [0.6, 0.8], [0.7, -0.5]
+    after = before.copy()
+    before[3, 2], after[2, 3] = 0.9, 0.9
+    models = dd.LinearSEM(before), dd.LinearSEM(after)
+    return [model.sample_moments(n, rng=k) for k, model in enumerate(models)]
+
+
+def problem_of(one, two):
+    p = len(one.names)
+    none = np.zeros((p, p), bool)
+    return Problem.from_scatter(one.scatter, two.scatter, one.n, two.n, False, none, p)
+
+
+def test_a_reversed_edge_is_seen_and_named():
+    one, two = reversed_pair(2000)
+    result = dd.DifferenceDAG().fit_moments(one, two).result_
+    check = check_reversals(one, two, result)
+    assert not check.fine
+    assert "'X3' on 'X4' in the first condition" in check.says
+    back = check_reversals(two, one, dd.DifferenceDAG().fit_moments(two, one).result_)
+    assert "'X4' on 'X3' in the first condition" in back.says
+
+
+def test_ordinary_changes_are_no_reversal():
+    for seed in range(3):
+        pair = dd.simulate_pair(6, neighbours=4, changes=4, rng=seed)
+        one, two = pair.first.sample_moments(2000, rng=seed), pair.second.sample_moments(2000, rng=seed + 50)
+        assert check_reversals(one, two, dd.DifferenceDAG().fit_moments(one, two).result_).fine
+
+
+def test_a_block_costs_what_least_squares_says():
+    one, two = reversed_pair(2000)
+    problem = problem_of(one, two)
+    first, second = problem.first, problem.pooled - problem.first
+    total = 2 * problem.rules.table[0, 3]
+    for target, cause, where in ((3, 2, first), (2, 3, second)):
+        gram = np.zeros((3, 3))
+        gram[:2, :2] = problem.pooled[:2, :2]
+        gram[2, :2] = gram[:2, 2] = where[:2, cause]
+        gram[2, 2] = where[cause, cause]
+        cross = np.append(problem.pooled[:2, target], where[cause, target])
+        rss = problem.pooled[target, target] - cross @ np.linalg.solve(gram, cross)
+        total += problem.rules.table[2, 3] / 2 * math.log(rss)
+    root = np.diag(np.linalg.cholesky(problem.pooled[:4, :4]))
+    total -= problem.rules.table[2, 3] * math.log(root[2] * root[3])
+    assert block_cost(problem, [0, 1], 3, 2) == pytest.approx(total, rel=1e-9)
+
+
+def test_dynamic_programming_agrees_with_all_orders():
+    one, two = reversed_pair(300)
+    problem = problem_of(one, two)
+    everything = AllOrders(problem)
+    costs = {order: order_costs(problem, list(order)) for order in itertools.permutations(range(5))}
+    assert everything.best == pytest.approx(min(total for total, _ in costs.values()), abs=1e-6)
+    for members in ((0,), (0, 1), (1, 2, 4)):
+        rest = [k for k in range(5) if k not in members]
+        bits = sum(1 << k for k in members)
+        ahead = min(
+            sum(c[k] for k in members) for o, (_, c) in costs.items() if set(o[: len(members)]) == set(members)
+        )
+        behind = min(
+            sum(c[k] for k in rest) for o, (_, c) in costs.items() if set(o[: len(members)]) == set(members)
+        )
+        assert everything.before[bits] == pytest.approx(ahead, abs=1e-6)
+        assert everything.behind[bits] == pytest.approx(behind, abs=1e-6)
+    best = max(everything.saved().items(), key=lambda item: item[1])
+    assert best[0] == (3, 2)
+
+
+def test_wide_tables_are_looked_at_through_what_was_kept():
+    rng = np.random.default_rng(5)
+    first, second = rng.standard_normal((60, 1500)), rng.standard_normal((60, 1500))
+    second[:, 1] = second[:, 0] + 0.3 * second[:, 1]
+    second[:, 1400] += 3
+    tables = align_tables(first, second)
+    result = dd.DifferenceDAG().fit_tables(tables).result_
+    kept = result.settings["search_order"]
+    place = [tables.names.index(name) for name in kept]
+    moments = [dd.Moments.from_array(table[:, place], kept) for table in (first, second)]
+    checks = {check.name: check for check in check_tables(tables, *moments, result)}
+    assert len(kept) < 60
+    assert set(causal_names(result)) == set(kept)
+    assert "'X1401'" in checks["means"].says
+    assert not checks["sample size"].fine
