@@ -170,11 +170,11 @@ def _lay_out(ax: Axes, lines: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) ->
     ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=1)
     if loose:
         ax.axhspan(bottom, edge, color="#F3F5F7", zorder=0)
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        words = "never directed, so of unknown size"
         ax.annotate(
-            words, (1.0, bottom), (-4, 3), ha="right", va="bottom", fontsize=7.5, color="#59636E", **place
-        )
+            "no direction", (0.0, (bottom + edge) / 2), (-6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", horizontalalignment="right", verticalalignment="center",
+            fontsize=7.5, color=INK,
+        )  # fmt: skip
 
 
 def _name(course: Course) -> str:
