@@ -174,8 +174,14 @@ def _error(value: float, show: NumberFormat) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share of 1."""
-    return "" if share is None else f"{share:.0%}"
+    """Format a share of 1; what is not quite all of it must not read as all.
+
+    >>> percent(0.47), percent(0.9991), percent(1.0)
+    ('47%', '>99%', '100%')
+    """
+    if share is None:
+        return ""
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def setting(value: object) -> str:
