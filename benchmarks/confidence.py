@@ -81,7 +81,7 @@ def draw(section, rng):
 
 
 def one(section, seed, number, fits):
-    """Every change found in a bootstrap fit of one data set; of halves, which confidence does not use, a few."""
+    """Every change that bootstrap fits of one data set found; halves, of which there are two, do not count."""
     rng = np.random.default_rng([seed, list(SECTIONS).index(section), number])
     tables, edges, noise, mean = draw(section, rng)
     model = dd.DifferenceDAG(n_jobs=1)

@@ -78,7 +78,7 @@ def found(data):
     return graph_of(result.variables, edges), (
         order,
         causes,
-        [place[k] for k in result.settings["noise_changed"]],
+        [place[change.variable] for change in result.noise_list],
     )
 
 

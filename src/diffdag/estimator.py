@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 
 from diffdag.data import Tables, align_tables
+from diffdag.diagnostics import check_moments_only
 from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
 from diffdag.moments import Moments
 from diffdag.paper import answer as paper
@@ -19,6 +20,7 @@ from diffdag.precision import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.progress import Progress, Told
+from diffdag.result import DifferenceResult, kept_columns
 from diffdag.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
 from diffdag.sem import LinearSEM
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
@@ -239,15 +241,23 @@ class DifferenceDAG:
             effective_samples=self.effective_samples,
         )
 
-    def fit_moments(self, first: Moments, second: Moments, *, progress: Told | None = None) -> Self:
+    def fit_moments(
+        self, first: Moments, second: Moments, *, checks: bool = True, progress: Told | None = None
+    ) -> Self:
         """Fit the moments of two tables; the data are not needed.
 
         Options that act on rows, `covariance`, `effective_samples`, `confidence` and `fdr`, are not used.
+        `checks` is whether to look at the assumptions, as far as that needs no rows.
         """
         self.check_parameters()
         check_same_columns(first.names, second.names, ("first", "second"))
         knowledge = self._knowledge(first.names)
-        return self._fit_moments(first.names, first, second.select(first.names), knowledge, None, (), progress)
+        second = second.select(first.names)
+        self._fit_moments(first.names, first, second, knowledge, None, (), progress)
+        if checks:
+            one, two = _kept(first, self.result_), _kept(second, self.result_)
+            self.result_ = replace(self.result_, checks=check_moments_only(one, two, self.result_))
+        return self
 
     def _screen_rows(self, tables: Tables, progress: Told | None) -> Screened | None:
         """Which variables to keep of tables with too many of them and fewer rows, straight from the rows.
@@ -377,6 +387,12 @@ class DifferenceDAG:
             if getattr(self, name) is not None:
                 known = "paper" if self.method == "order" else "order"
                 raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{known}'")
+
+
+def _kept(moments: Moments, result: DifferenceResult) -> Moments:
+    """Moments of the variables that were not screened out."""
+    columns = kept_columns(result)
+    return moments if columns is None else moments.select([moments.names[k] for k in columns])
 
 
 def _among(knowledge: BoolArray | None, members: Sequence[int]) -> BoolArray:

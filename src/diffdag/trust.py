@@ -16,7 +16,7 @@ from diffdag.diagnostics import check_tables
 from diffdag.evidence import Share, Stability
 from diffdag.permutation import permute_tables
 from diffdag.resampling import Resamples, Workers, resample_tables
-from diffdag.result import DifferenceResult
+from diffdag.result import DifferenceResult, kept_columns
 from diffdag.splitting import measure, split_rows
 from diffdag.stability import expected_false_bound
 from diffdag.validation import InputError, join_names, plural
@@ -71,7 +71,6 @@ class Plan:
         journal = wishes.get("journal")
         return cls(int(fits), fdr, float(cutoff), permutations, None if journal is None else Path(journal))  # type: ignore[arg-type]
 
-
     def journal_of(self, kind: str) -> Path | None:
         """Where finished fits of one kind are kept."""
         return None if self.journal is None else self.journal / f"resamples-{kind}.journal"
@@ -94,7 +93,7 @@ def examine(
     told = workers.get("progress")
     result = model.fit_tables(tables, progress=told if callable(told) else None).result_
     result = weigh(result, tables, model, plan, **workers)
-    kept = _kept_columns(result)
+    kept = kept_columns(result)
     moments = model.moments_of(tables, kept)
     if held_out is not None:
         result = measure(result, moments, *model.moments_of(held_out, kept))
@@ -108,12 +107,6 @@ def _check_split(model: DifferenceDAG, intervals: str) -> None:
         raise InputError("intervals='split' needs method='order'; leave it out")
     if model.effective_samples is not None:
         raise InputError("the rows of a time series cannot be split at random; leave intervals='split' out")
-
-
-def _kept_columns(result: DifferenceResult) -> list[int] | None:
-    """Columns that were not screened out; None for all."""
-    out = set(result.settings.get("screened_out", ()))  # type: ignore[call-overload]
-    return [k for k, name in enumerate(result.variables) if name not in out] if out else None
 
 
 def weigh(

@@ -27,6 +27,7 @@ from diffdag.cli.app import (
     split_numbers,
     working,
 )
+from diffdag.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
 
 if TYPE_CHECKING:
     from diffdag.result import DifferenceResult
@@ -61,6 +62,9 @@ def fit(
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
+    reference: Reference = None,
+    pairwise: Pairwise = False,
+    groups: Groups = None,
     method: Method = None,
     estimator: Estimator = None,
     penalty: Penalty = None,
@@ -118,7 +122,12 @@ def fit(
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
+    several = reference is not None or pairwise or groups is not None
+    if several:
+        about_two = {"first": first_group, "second": second_group, "cutoff": cutoff, "test": test}
+        check_groups(second, group, reference, pairwise, intervals=intervals, **about_two)
+    else:
+        one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.moments import Moments  # noqa: PLC0415
     from diffdag.progress import show_bars  # noqa: PLC0415
@@ -140,6 +149,13 @@ def fit(
         "rng": seed,
     }
     model = DifferenceDAG(**{name: value for name, value in settings.items() if value is not None})
+    if several:
+        model.set_params(confidence=confidence, fdr=fdr)
+        fit_groups(
+            first, str(group), reference=reference, groups=split_names(groups), model=model, choice=choice,
+            out=out, as_json=json,
+        )  # fmt: skip
+        return
     wishes: dict[str, Any] = {
         "confidence": confidence,
         "fdr": fdr,

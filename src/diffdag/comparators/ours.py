@@ -19,7 +19,7 @@ def result_graph(result: DifferenceResult) -> BoolArray:
 
 def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     """`DifferenceDAG` with these parameters, on one core."""
-    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second).result_)
+    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second, checks=False).result_)
 
 
 def order(first: Moments, second: Moments) -> BoolArray:

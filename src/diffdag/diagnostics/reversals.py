@@ -75,8 +75,7 @@ def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -
 
 def _paid(result: DifferenceResult) -> float:
     """About what the answer pays, in prices of a change; a noise variance costs 0.6 of one."""
-    noise = result.settings.get("noise_changed")
-    return len(result.edge_list) + 0.6 * (len(noise) if isinstance(noise, list) else 0)
+    return len(result.edge_list) + 0.6 * len(result.noise_list)
 
 
 class AllOrders:

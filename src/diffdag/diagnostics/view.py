@@ -129,10 +129,7 @@ def look(
 
 def changed_noise(result: DifferenceResult) -> list[str]:
     """Variables whose noise variance changed, by the answer."""
-    if result.noise_list:
-        return [change.variable for change in result.noise_list]
-    listed = result.settings.get("noise_changed")
-    return [str(name) for name in listed] if isinstance(listed, list) else []
+    return [change.variable for change in result.noise_list]
 
 
 def chosen_covariance(given: Mapping[str, object]) -> Covariance:

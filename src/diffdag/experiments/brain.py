@@ -98,7 +98,7 @@ def fit(study: Study, method: str) -> DifferenceResult:
 
 def describe(result: DifferenceResult, study: Study) -> Row:
     """Counts, scores where the truth is known, notes, and the edges themselves as JSON."""
-    samples, noisy = result.samples or (None, None), result.settings.get("noise_changed")
+    samples = result.samples or (None, None)
     edges = [{name: _short(getattr(edge, name)) for name in EDGE} for edge in result.edge_list]
     truth = None if study.truth is None else vars(score(study.truth.changed, result_graph(result)))
     scores = dict.fromkeys(SCORES) if truth is None else {name: float(truth[name]) for name in SCORES}
@@ -108,7 +108,7 @@ def describe(result: DifferenceResult, study: Study) -> Row:
         "regions": len({name for edge in result.edge_list for name in (edge.source, edge.target)}),
         "edges": len(edges),
         "directed": sum(edge.directed for edge in result.edge_list),
-        "noise_changed": len(noisy) if isinstance(noisy, (list, tuple)) else None,
+        "noise_changed": len(result.noise_list) if result.method == "order" else None,
         "penalty": result.settings["penalty"],
         **scores,
         "why": "",

@@ -21,7 +21,7 @@ from diffdag.ordersearch.state import FloatArray
 from diffdag.progress import Told
 from diffdag.result import DifferenceResult
 from diffdag.sem import LinearSEM
-from diffdag.validation import InputError, join_names, plural
+from diffdag.validation import InputError, plural
 from diffdag.weights import JointRegression, regress_jointly
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -236,7 +236,6 @@ def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict
         "starts_at_optimum": optimum.reached,
         "tie": TIE,
         "search_order": [answer.names[k] for k in answer.order],
-        "noise_changed": [answer.names[k] for k in sorted(answer.separate())],
         "margins": {
             f"{answer.names[j]} -> {answer.names[i]}": round(margin, 3)
             for (i, j), margin in optimum.margins.items()
@@ -283,7 +282,5 @@ def _notes(answer: Answer) -> Iterator[str]:
             f"{optimum.reached} of {plural(optimum.starts, 'start')} of the search found these changes, so a "
             "better order may exist; drop variables, or give what you know (tiers, directions)"
         )
-    if answer.separate():
-        yield f"noise variances differ: {join_names(names[k] for k in sorted(answer.separate()))}"
     for i, j in sorted(answer.tied()):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"
