@@ -25,7 +25,6 @@ from diffdag.cli.app import (
     say,
     split_names,
     split_numbers,
-    working,
 )
 from diffdag.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
 
@@ -184,6 +183,9 @@ def demo(
         str,
         typer.Option(help="icam2, akt-inhibitor, g0076, psitectorigenin, u0126, ly294002, pma or b2camp."),
     ] = "u0126",
+    confidence: Annotated[
+        int, typer.Option(help="Resamples that tell how sure each change is; 0 for none.")
+    ] = 60,
     out: Annotated[Path, typer.Option(help="Folder for the answer.")] = Path("diffdag-demo"),
 ) -> None:
     """Compare two conditions of the embedded Sachs data: 11 proteins in single cells."""
@@ -192,9 +194,10 @@ def demo(
     check_folder(out)
     baseline, other = load_sachs_pair(condition)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
+    from diffdag.progress import show_bars  # noqa: PLC0415
 
-    with working(WORKING):
-        result = DifferenceDAG().fit(baseline, other).result_
+    with show_bars(WORKING) as told:
+        result = DifferenceDAG().fit(baseline, other, confidence=confidence or None, progress=told).result_
     print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
     _deliver(replace(result, labels=("baseline", condition.lower())), out)
 
