@@ -346,7 +346,7 @@ class DifferenceDAG:
         rng = np.random.default_rng(0 if self.rng is None else self.rng)
         jobs = count_workers(self.n_jobs)
         factor = 1.0 if self.penalty is None else float(self.penalty)
-        return OrderSettings(self.noise == "equal", rng, jobs, known, progress or silent, factor)
+        return OrderSettings(self.noise == "equal", rng, jobs, known, progress or silent, factor, self.screen)
 
     def check_parameters(self) -> None:
         """Refuse settings that no fit would accept."""

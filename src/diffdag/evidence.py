@@ -93,6 +93,28 @@ class Stability:
 
 
 @dataclass(frozen=True)
+class Sensitivity:
+    """How far the answer depends on the setting that matters most.
+
+    Parameters
+    ----------
+    axis : str
+        The setting: ``"penalty"``, or ``"threshold"`` for the paper's method.
+    says : str
+        Over which multiples of it the answer stays the same, and what is next.
+    chosen : float
+        The multiple with the least extended BIC among those tried.
+    agrees : bool
+        Whether the edges are the same there.
+    """
+
+    axis: str
+    says: str
+    chosen: float
+    agrees: bool
+
+
+@dataclass(frozen=True)
 class GlobalTest:
     """A test of "nothing changed": the covariances of both conditions are the same.
 

@@ -29,8 +29,7 @@ from diffdag.parallel import run_all
 from diffdag.precision import Penalty
 from diffdag.progress import Advance, Progress, show_progress
 from diffdag.resampling import Resamples, resample_fits
-from diffdag.result import DifferenceResult
-from diffdag.robust import table_moments
+from diffdag.result import DifferenceResult, kept_columns
 from diffdag.selection import default_penalty, default_threshold
 from diffdag.sensitivity import Factors, Setting, SettingsPath
 from diffdag.validation import DiffDagWarning, InputError, Missing, check_same_columns
@@ -205,7 +204,7 @@ class _Study:
         model = self.model(at)
         if self.tables is None:
             assert self.moments is not None  # noqa: S101 - one of both is there
-            return model.fit_moments(*self.moments).result_
+            return model.fit_moments(*self.moments, checks=False).result_
         return model.fit_tables(self.tables).result_
 
     def criterion(self, result: DifferenceResult) -> float:
@@ -213,19 +212,8 @@ class _Study:
             moments = self.moments
         else:
             assert self.tables is not None  # noqa: S101
-            out = set(result.settings["screened_out"])  # type: ignore[call-overload]
-            kept = [k for k, name in enumerate(self.tables.names) if name not in out]
-            moments = self._moments(self.tables, kept)
+            moments = DifferenceDAG(**self.parameters).moments_of(self.tables, kept_columns(result))
         return extended_bic(result, *moments, equal_noise=self.parameters["noise"] == "equal")
-
-    def _moments(self, tables: Tables, kept: Sequence[int]) -> tuple[Moments, Moments]:
-        return table_moments(
-            tables.first[:, kept],
-            tables.second[:, kept],
-            [tables.names[k] for k in kept],
-            covariance=self.parameters["covariance"],
-            effective_samples=self.parameters["effective_samples"],
-        )
 
 
 def _times(penalty: Penalty, factor: float) -> Penalty:
@@ -238,7 +226,7 @@ def _times(penalty: Penalty, factor: float) -> Penalty:
 def _study(
     first: Any, second: Any, model: DifferenceDAG, seed: int | None, n_jobs: int | None, own: dict[str, Any]
 ) -> _Study:
-    parameters = {**model.get_params(), "rng": seed, "n_jobs": n_jobs}
+    parameters = {**model.get_params(), "rng": seed, "n_jobs": n_jobs, "confidence": None, "fdr": None}
     if isinstance(first, Moments) and isinstance(second, Moments):
         first, second = choose(first, second, own["columns"], own["drop"])
         check_same_columns(first.names, second.names, ("first", "second"))
@@ -248,7 +236,7 @@ def _study(
     study = _Study(tables, moments, parameters, model.penalty or 1.0, None, None)
     wide = tables is not None and len(tables.first) + len(tables.second) < len(tables.names)
     if tables is not None and not (wide and model.method == "order"):
-        moments = study._moments(tables, range(len(tables.names)))
+        moments = model.moments_of(tables)
         study = replace(study, moments=moments)
     if model.method == "order" or moments is None:
         return study

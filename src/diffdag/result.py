@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from diffdag.atomic import write_atomic
 from diffdag.changes import RARE, Edge, MeanChange, NoiseChange
-from diffdag.evidence import Check, GlobalTest, Stability
+from diffdag.evidence import Check, GlobalTest, Sensitivity, Stability
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class DifferenceResult:
         What resamples of both tables found.
     global_test : GlobalTest, optional
         The test of no change at all.
+    sensitivity : Sensitivity, optional
+        How far the answer depends on the penalty, or the threshold.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class DifferenceResult:
     checks: tuple[Check, ...] = ()
     stability: Stability | None = None
     global_test: GlobalTest | None = None
+    sensitivity: Sensitivity | None = None
 
     def __post_init__(self) -> None:
         plain: dict[str, object] = {

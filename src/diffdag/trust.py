@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from diffdag.changes import Edge
 from diffdag.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
-from diffdag.evidence import Share, Stability
+from diffdag.evidence import Sensitivity, Share, Stability
+from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
 from diffdag.resampling import Resamples, Workers, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
+from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
 from diffdag.stability import expected_false_bound
 from diffdag.validation import InputError, join_names, plural
@@ -28,6 +30,7 @@ FITS = 200
 PERMUTATIONS = 999
 CUTOFF = 0.75
 LEAST_FITS = 20
+NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the answer is looked at again
 
 
 class Wishes(TypedDict, total=False):
@@ -128,7 +131,20 @@ def weigh(
         )
         split = resample_tables(tables, model, halves, "half", rng, plan.journal_of("half"), **workers)
         result = with_confidence(result, drawn, split, plan.cutoff)
+        result = replace(result, sensitivity=_sensitivity(tables, model))
     return result if plan.fdr is None else control_false_edges(result, plan.fdr)
+
+
+def _sensitivity(tables: Tables, model: DifferenceDAG) -> Sensitivity:
+    """How far the answer depends on the penalty or the threshold."""
+    import pandas as pd  # noqa: PLC0415
+
+    first, second = (pd.DataFrame(table, columns=list(tables.names)) for table in (tables.first, tables.second))
+    along, aside = ("thresholds", "penalties") if model.method == "paper" else ("penalties", "sizes")
+    tried: dict[str, Any] = {along: NEARBY, aside: (1.0,)}
+    path = settings_path(first, second, model=model, rng=model.rng, n_jobs=model.n_jobs, **tried)
+    multiple = path.multiple(path.settings[path.chosen_at])
+    return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
 
 
 def with_confidence(

@@ -42,6 +42,7 @@ class OrderSettings:
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
     progress: Told = silent
     factor: float = 1.0  # of the penalty
+    screen: int | None = None  # at most so many variables are ordered
     optimum: Optimum | None = None  # where the search was done already, together with other pairs
 
 
@@ -106,16 +107,16 @@ def fit_samples(
         delta_entries=_among_all(_precision_difference(answer, fits), screened.members, len(names)),
         samples=(first.n, second.n),
         settings={**_settings(answer, problem, settings), "screened_out": out, **screened.settings},
-        notes=(*_screening_notes(names, first, second), *_notes(answer)),
+        notes=(*_screening_notes(names, first, second, settings.screen), *_notes(answer)),
         noise_list=noise,
         mean_list=means,
         **_places(answer),
     )
 
 
-def _screening_notes(names: tuple[str, ...], first: Moments, second: Moments) -> list[str]:
+def _screening_notes(names: tuple[str, ...], first: Moments, second: Moments, asked: int | None) -> list[str]:
     fewer = len(first.names) < len(names)
-    return [screening_note(len(names), len(first.names), min(first.n, second.n))] if fewer else []
+    return [screening_note(len(names), len(first.names), min(first.n, second.n), asked)] if fewer else []
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:

@@ -70,10 +70,12 @@ def screen(problem: SparseProblem, n1: int, n2: int, progress: Told = silent) ->
     )
 
 
-def screening_note(p: int, kept: int, rows: int) -> str:
+def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> str:
     """What a user should know about variables that were not ordered."""
     most = most_variables(rows)
     reason = f"{rows} rows can order" if most < MOST else "the search can take"
+    if asked is not None and asked < most:
+        most, reason = asked, "screen= allows"
     return (
         f"{plural(p - kept, 'variable')} of {p} were screened out before the search, because {reason} "
         f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"

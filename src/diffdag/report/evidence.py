@@ -64,6 +64,10 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
             f"{found.expected_false:.2g} false ones are to be expected"
             + (f"; {plural(found.failed, 'fit')} gave no answer" if found.failed else ""),
         )
+    if result.sensitivity is not None:
+        known = result.sensitivity
+        best = "; extended BIC agrees" if known.agrees else f"; extended BIC prefers {known.chosen:g} times"
+        yield f"Other {known.axis}", known.says + best
     if result.checks:
         fine = sum(check.fine for check in result.checks)
         yield "Checks", f"{fine} of {len(result.checks)} find nothing against the assumptions"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 from scipy.sparse import csr_array, diags_array, triu
 
 from diffdag.changes import NUMBERS, Edge, MeanChange, NoiseChange
-from diffdag.evidence import Check, GlobalTest, Share, Stability
+from diffdag.evidence import Check, GlobalTest, Sensitivity, Share, Stability
 from diffdag.report.text import printable
 from diffdag.result import DifferenceResult, same_entries
 from diffdag.validation import InputError
@@ -40,6 +40,7 @@ OPTIONAL: Json = {
     "checks": [],
     "stability": None,
     "global_test": None,
+    "sensitivity": None,
     "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []},
 }
 
@@ -65,6 +66,7 @@ def to_json(result: DifferenceResult) -> str:
         "checks": [asdict(check) for check in result.checks],
         "stability": result.stability and asdict(result.stability),
         "global_test": result.global_test and asdict(result.global_test),
+        "sensitivity": result.sensitivity and asdict(result.sensitivity),
         "delta_precision": _sparse(result.delta_entries),
     }
     lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
@@ -196,6 +198,7 @@ class _Reader:
             checks=self.records(content, "checks", Check),
             stability=self.stability(content),
             global_test=self.global_test(content),
+            sensitivity=self.sensitivity(content),
         )
 
     def get(self, content: Json, key: str, kind: type | tuple[type, ...]) -> Any:
@@ -281,6 +284,10 @@ class _Reader:
             return None
         parts = {key: self.number(value, key) for key, value in self.get(given, "statistics", dict).items()}
         return self.record({**given, "statistics": parts}, GlobalTest)
+
+    def sensitivity(self, content: Json) -> Sensitivity | None:
+        given = self.get(content, "sensitivity", (dict, type(None)))
+        return None if given is None else self.record(given, Sensitivity)
 
     def present(self, item: Json) -> tuple[str, ...]:
         for key in NUMBERS:
