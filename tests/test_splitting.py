@@ -10,6 +10,7 @@ import diffdag as dd
 from diffdag.data import align_tables
 from diffdag.moments import Moments
 from diffdag.splitting import Structure, measure, split_rows
+from diffdag.weights import regress_jointly
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
 TABLES = align_tables(PAIR.first.sample(801, rng=1), PAIR.second.sample(600, rng=2))
@@ -78,6 +79,26 @@ def test_two_effects_of_one_cause_have_intervals_for_either_order():
         edge = edges[source, target]
         assert edge.low <= change <= edge.high
     assert edges["X1", "X3"].high > -0.38  # what reaches X3 in all, if X2 comes after it
+
+
+def test_only_orders_that_agree_with_what_is_known_are_looked_at():
+    before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
+    after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
+    tables = dd.LinearSEM(before).sample(4000, 1), dd.LinearSEM(after).sample(4000, 2)
+    known = dd.DifferenceDAG(n_jobs=1, order=["X1", "X2", "X3"]).fit(*tables, intervals="split").result_
+    for edge in known.edge_list:
+        assert edge.high - edge.low == pytest.approx(2 * 1.96 * edge.stderr, rel=0.01)
+
+
+def test_few_rows_of_one_noisy_condition_give_wide_intervals():
+    """With two variances the few rows of one table count, not all rows: Welch's interval for one cause."""
+    rng = np.random.default_rng(0)
+    tables = []
+    for n, slope, noise in ((14, 2.0, 3.0), (2000, 0.0, 1.0)):
+        x = rng.normal(size=n)
+        tables.append(np.column_stack([x, slope * x + noise * rng.normal(size=n)]))
+    fit = regress_jointly(*(Moments.from_array(table) for table in tables), 1, [0], [0], separate=True)
+    assert 11 < fit.freedom_delta[0] < 14
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,9 @@ class TestFalseDiscoveries:
             ("c", "d", True),
         ]
         assert kept.unresolved == ("a", "b")
-        assert kept.order == (("c", "d"),)
+        assert kept.order == (("c",), ("d",))
+        assert "direction" in kept.notes[-1]
+        assert "'b -> a'" in kept.notes[-1]
 
     def test_everything_agrees_with_what_is_left(self):
         edges = [
@@ -144,7 +146,7 @@ class TestFalseDiscoveries:
         ]
         kept = control_false_edges(answer(edges, noise=(NoiseChange("c"),)), 0.05)
         assert kept.invariant == ("d", "e", "f")
-        assert kept.order == (("a", "b"),)
+        assert kept.order == (("a",), ("b",))
         assert "2 edges left out" in kept.notes[-1]
         assert "'c -> d'" in kept.notes[-1]
         assert from_json(kept.to_json(), "kept") == kept
@@ -158,15 +160,83 @@ class TestFalseDiscoveries:
         ({"confidence": 30.5}, "confidence must be"),
         ({"fdr": 0}, "fdr must be a number between 0 and 1"),
         ({"fdr": "5%"}, "fdr must be"),
-        ({"cutoff": 0.5}, "cutoff must be larger than 0.5"),
+        ({"confidence": 20, "cutoff": 0.5}, "cutoff must be larger than 0.5"),
         ({"test": 5}, "test must be 19 permutations or more"),
         ({"test": "yes"}, "test must be"),
         ({"intervals": "jackknife"}, "intervals must be 'split'"),
+        ({"cutoff": 0.9}, "cutoff is about resamples"),
+        ({"confidnce": 200}, "fit has no option 'confidnce'"),
+        ({"confidence": 20, "journal": 5}, "journal must be the path of a folder"),
+        ({"confidence": 20, "journal": __file__}, "is a file; give a folder"),
+        ({"progress": "yes"}, "progress must be"),
     ],
 )
 def test_bad_wishes(wishes, says):
     with pytest.raises(dd.InputError, match=says):
         dd.DifferenceDAG().fit(*TABLES, **wishes)
+
+
+@pytest.mark.parametrize("options", [{"confidence": 3}, {"fdr": 7}])
+def test_bad_wishes_of_the_estimator(options):
+    with pytest.raises(dd.InputError, match="must be"):
+        dd.DifferenceDAG(**options).check_parameters()
+
+
+@pytest.mark.parametrize("options", [{"confidence": 30}, {"fdr": 0.1}])
+def test_moments_cannot_be_resampled(options):
+    moments = (dd.Moments.from_array(table) for table in TABLES)
+    with pytest.raises(dd.InputError, match="needs rows to resample"):
+        dd.DifferenceDAG(**options).fit_moments(*moments)
+
+
+def test_rows_of_a_time_series_are_not_permuted():
+    model = dd.DifferenceDAG(n_jobs=1, effective_samples=150.0)
+    assert model.fit(*TABLES, confidence=20).result_.global_test is None
+    with pytest.raises(dd.InputError, match="cannot be permuted"):
+        model.fit(*TABLES, test=99)
+
+
+def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
+    rng = np.random.default_rng(0)
+    result = (
+        dd.DifferenceDAG(n_jobs=1)
+        .fit(rng.normal(size=(7, 6)), rng.normal(size=(7, 6)), confidence=20, test=False)
+        .result_
+    )
+    assert result.stability is not None or "there is no confidence" in result.notes[-1]
+
+
+def test_more_variables_than_rows_can_be_resampled():
+    rng = np.random.default_rng(1)
+    tables = rng.normal(size=(60, 120)), rng.normal(size=(60, 120))
+    result = dd.DifferenceDAG(n_jobs=1).fit(*tables, confidence=20, test=False).result_
+    assert result.stability.fits >= 8
+    assert np.mean([share.found for share in result.stability.shares] or [0]) < 0.5
+
+
+def test_a_column_that_is_nearly_always_zero_can_be_checked():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(300, 6)), rng.normal(size=(300, 6))
+    first[:, 0] = 0
+    first[:3, 0] = 1
+    checks = {check.name: check for check in dd.DifferenceDAG().fit(first, second).result_.checks}
+    assert not checks["outliers"].fine
+
+
+def test_intervals_are_measured_before_edges_are_left_out(monkeypatch):
+    seen = []
+
+    def spy(result, *rest):
+        seen.append(len(result.edge_list))
+        return measure(result, *rest)
+
+    measure = dd.trust.measure
+    monkeypatch.setattr(dd.trust, "measure", spy)
+    monkeypatch.setattr(dd.trust, "control_false_edges", lambda result, fdr: replace(result, edge_list=()))
+    model = dd.DifferenceDAG(n_jobs=1)
+    result = model.fit(*TABLES, intervals="split", confidence=20, fdr=0.1, test=False).result_
+    assert seen == [1]
+    assert result.edge_list == ()
 
 
 def test_what_asks_for_what():
@@ -214,7 +284,7 @@ class TestReport:
     def test_the_summary_says_it(self):
         text = " ".join(RICH.summary().split())
         assert "Noise variance changed: c (2.00 to 0.50, p < 0.001, confidence 95%)" in text
-        assert "Intercept changed, second minus first: d (+1.00 ± 0.1, p = 0.002)" in text
+        assert "Intercept changed, first minus second: d (-1.00 ± 0.1, p = 0.002)" in text
         assert "No change at all? p = 0.001 (999 permutations of the rows): the test speaks against it" in text
         assert "1 pair found in at least 75% of 100 fits" in text
         assert "Checks: 1 of 2 find nothing against the assumptions" in text

@@ -27,7 +27,7 @@ IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
 
 # Up to so many variables all arrangements are compared; of more, EFFORT / variables starts, within limits.
-EXACT, EFFORT, FEWEST, MOST = 11, 300, 2, 6
+EXACT, EFFORT, FEWEST, MOST = 11, 90, 1, 4
 # A descent goes through these shares of the price: low prices lead away from where no move pays at once.
 SHARES = (0.25, 0.5, 1.0)
 # What a move has to gain.

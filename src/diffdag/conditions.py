@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffdag.conditions_result import ConditionsResult
+from diffdag.conditions_result import ConditionsResult, folder_names
 from diffdag.data import Tables, align_tables
+from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
 from diffdag.precision.problem import standardise
 from diffdag.progress import Progress, Told
 from diffdag.result import DifferenceResult
-from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
+from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.answer import OrderSettings
@@ -30,9 +33,9 @@ NO_SHARED_ORDER = (
     "method='paper' has no order to share: each comparison was made by itself; method='order' searches for one "
     "order for all of them"
 )
-RESAMPLED_ALONE = (
-    "confidence comes from resamples of each comparison by itself, without the order that all share; where "
-    "that order helps, it is too low"
+GIVEN_THE_ORDER = (
+    "confidence is that of a change if the common order is right: resamples were fitted along it, so it holds "
+    "no doubts about directions"
 )
 
 
@@ -44,6 +47,9 @@ def fit_conditions(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
+    confidence: int | None = None,
+    fdr: float | None = None,
+    journal: str | Path | None = None,
     progress: Progress = None,
 ) -> ConditionsResult:
     """Compare two or more conditions, with one causal order for all of them.
@@ -59,6 +65,12 @@ def fit_conditions(
         number for all, or ``"auto"``.
     columns, drop, missing
         As for `DifferenceDAG.fit`; with moments `missing` is not used.
+    confidence, fdr : number, optional
+        As for `DifferenceDAG.fit`; the model's own if left out. With more than one comparison resamples are
+        fitted along the common order. Moments cannot be resampled.
+    journal : path, optional
+        A folder that keeps finished resamples, each comparison's in a folder of its own: an interrupted run
+        continues.
     progress : bool or callable, optional
         As for `DifferenceDAG.fit`.
 
@@ -85,13 +97,12 @@ def fit_conditions(
     >>> {pair: len(result.edge_list) for pair, result in dd.fit_conditions(tables).pairs.items()}
     {('none', 'low'): 0, ('none', 'high'): 1, ('low', 'high'): 1}
     """
-    compared = _comparisons(list(tables), reference)
-    parameters = (model or DifferenceDAG()).get_params()
-    DifferenceDAG(**parameters).check_parameters()
-    if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
+    if not isinstance(tables, Mapping):
         raise InputError(
-            f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
+            f"conditions need names and are a {type(tables).__name__}; give a dict, {{name: table}}"
         )
+    compared = _comparisons(list(tables), reference)
+    parameters = _parameters(model, tables, confidence, fdr, journal)
     parts = _align(dict(tables), compared, columns, drop, missing)
     steps = {pair: _Comparison(**parameters).take(pair, *part) for pair, part in parts.items()}
     notes: list[str] = []
@@ -100,10 +111,41 @@ def fit_conditions(
         order = _search(list(steps.values()), _told(progress))
     elif len(compared) > 1:
         notes.append(NO_SHARED_ORDER)
-    if len(compared) > 1 and (parameters["confidence"] is not None or parameters["fdr"] is not None):
-        notes.append(RESAMPLED_ALONE)
-    pairs = {pair: replace(step.finish(progress), labels=pair) for pair, step in steps.items()}
+    places = {
+        pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
+    }
+    pairs = {pair: replace(step.finish(progress, places[pair]), labels=pair) for pair, step in steps.items()}
+    if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
+        notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
+
+
+def _parameters(
+    model: DifferenceDAG | None,
+    tables: Mapping[str, Any],
+    confidence: int | None,
+    fdr: float | None,
+    journal: str | Path | None,
+) -> dict[str, Any]:
+    """How to compare, checked as far as the values of the tables do not matter."""
+    parameters = (model or DifferenceDAG()).get_params()
+    parameters |= {
+        name: value for name, value in (("confidence", confidence), ("fdr", fdr)) if value is not None
+    }
+    DifferenceDAG(**parameters).check_parameters()
+    from diffdag.trust import Plan  # noqa: PLC0415 - resamples are fitted by the estimator
+
+    Plan.of(confidence=parameters["confidence"], fdr=parameters["fdr"], journal=journal)
+    if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
+        raise InputError(
+            f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
+        )
+    for name in ("confidence", "fdr"):
+        if parameters[name] is not None and any(isinstance(table, Moments) for table in tables.values()):
+            raise InputError(
+                f"{name} needs rows to resample, and moments have none; give tables, or leave it out"
+            )
+    return parameters
 
 
 def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
@@ -160,6 +202,7 @@ class _Comparison(DifferenceDAG):
     both: Any  # aligned tables, or two moments
     kept: Screened | None = None
     optimum: Optimum | None = None
+    along: tuple[str, ...] = ()  # the common order, if resamples have to keep to it
     latest: tuple[tuple[int, ...] | None, tuple[Moments, Moments]] | None = None
 
     def take(
@@ -212,16 +255,27 @@ class _Comparison(DifferenceDAG):
         )
         return problem_of(first, second, before, len(self.names), settings)
 
-    def finish(self, progress: Progress) -> DifferenceResult:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, and the common order: refits of these rows must not lose what the others know."""
+        parameters = super().get_params(deep)
+        if self.along:
+            parameters["required"] = [*(self.required or ()), *itertools.pairwise(self.along)]
+        return parameters
+
+    def finish(self, progress: Progress, journal: Path | None) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""
         if isinstance(self.both, Tables):
             from diffdag.trust import examine  # noqa: PLC0415
 
-            wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr}
+            wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
             workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": progress}
-            return examine(self, self.both, None, wishes, workers)
+            result = examine(self, self.both, None, wishes, workers)
+            conditional = bool(self.along) and result.stability is not None
+            return replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))
         told, known = _told(progress), self._knowledge(self.names)
-        return self._fit_moments(self.names, *self.moments(), known, self.kept, (), told).result_
+        both = self.moments()
+        result = self._fit_moments(self.names, *both, known, self.kept, (), told).result_
+        return replace(result, checks=check_moments_only(*both, result))
 
     def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
         which = None if kept is None else tuple(kept.members)
@@ -248,15 +302,18 @@ def _search(steps: list[_Comparison], progress: Told | None) -> tuple[str, ...]:
     settings = steps[0]._order_settings(progress)
     problems = [step.problem(settings) for step in steps]
     optima = search_jointly(problems, settings.rng, settings.jobs, settings.progress)
+    order = tuple(steps[0].names[steps[0].members[k]] for k in optima[0].best.order)
     for step, optimum in zip(steps, optima, strict=True):
         step.optimum = optimum
-    return tuple(steps[0].names[steps[0].members[k]] for k in optima[0].best.order)
+        step.along = order if len(steps) > 1 and step.order is None else ()
+    return order
 
 
 def _screen(steps: list[_Comparison], progress: Told | None) -> None:
     """Where all variables are too many, keep what most seems to take part in some comparison."""
     if not any([step.rank(progress) for step in steps]):  # noqa: C419 - all of them have to rank
         return
+    _refuse_small(steps)
     for step in steps:
         step.rank(progress, always=True)
     ranked = [step.kept.ranked for step in steps if step.kept is not None]
@@ -266,3 +323,23 @@ def _screen(steps: list[_Comparison], progress: Told | None) -> None:
     for step in steps:
         if step.kept is not None:
             step.kept = replace(step.kept, ranked=chosen)
+
+
+def _refuse_small(steps: list[_Comparison]) -> None:
+    """Refuse conditions with so few rows that all comparisons would lose variables that others can order."""
+    from diffdag.ordersearch.screen import ROWS_PER_VARIABLE  # noqa: PLC0415
+
+    wanted = min(len(steps[0].names), steps[0].screen or len(steps[0].names))
+    short = [step for step in steps if step.most() < wanted]
+    if len(short) == len(steps):
+        return
+    rows = {label: part.n for step in short for label, part in zip(step.labels, step.moments(), strict=True)}
+    small = {label: n for label, n in rows.items() if steps[0]._most(n, n) < wanted}
+    if small:
+        most = min(step.most() for step in short)
+        has = ", ".join(f"'{label}' has {plural(n, 'row')}" for label, n in small.items())
+        needed = math.ceil(ROWS_PER_VARIABLE * wanted)
+        raise InputError(
+            f"{has}, and ordering {wanted} variables, as others can, takes {needed} in each condition; "
+            f"leave it out (--groups; or drop it from the dict), or order at most {most} variables in all comparisons (screen={most}, --screen {most})"
+        )

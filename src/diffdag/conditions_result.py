@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 from diffdag.atomic import write_atomic
 from diffdag.changes import Edge
 from diffdag.result import DifferenceResult
-from diffdag.validation import InputError
+from diffdag.validation import InputError, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str, bool]
 NUMBERS = ("weight_first", "weight_second", "delta", "stderr")
 FOLDER_CHARACTERS = 60
+OWN_FILES = ("result.json", "edges.csv", "graph.graphml", "report.html", "resamples-*.journal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +184,7 @@ class ConditionsResult:
 
     def __repr__(self) -> str:
         return (
-            f"<ConditionsResult: {len(self.conditions)} conditions, {len(self.pairs)} comparisons, "
+            f"<ConditionsResult: {len(self.conditions)} conditions, {plural(len(self.pairs), 'comparison')}, "
             f"{len(self.by_edge)} of {next(iter(self.pairs.values())).possible} possible edges changed in some>"
         )
 
@@ -214,12 +217,17 @@ class ConditionsResult:
         -------
         list of Path
             The files written; those of comparisons as `DifferenceResult.save` writes them.
+
+        Notes
+        -----
+        If the folder holds another answer, files of comparisons that this one does not have are removed.
         """
         from diffdag.report.conditions import render_files  # noqa: PLC0415
 
         contents = render_files(self)
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
+        _remove_earlier(place, set(self.folders().values()))
         written = [write_atomic(place / name, text.encode("utf-8")) for name, text in contents.items()]
         for pair, name in self.folders().items():
             written += self.pairs[pair].save(place / name)
@@ -227,11 +235,34 @@ class ConditionsResult:
 
     def folders(self) -> dict[tuple[str, str], str]:
         """The name of each comparison's folder: a number, and what can be kept of the conditions' names."""
-        names = {}
-        for number, pair in enumerate(self.pairs, start=1):
-            plain = (re.sub(r"[^\w-]+", "_", name, flags=re.ASCII).strip("_") for name in pair)
-            names[pair] = "-".join(filter(None, [str(number), *plain]))[:FOLDER_CHARACTERS]
-        return names
+        return folder_names(self.pairs)
+
+
+def folder_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """A name for the folder of each comparison.
+
+    >>> folder_names([("no drug", "a/b")])
+    {('no drug', 'a/b'): '1-no_drug-a_b'}
+    """
+    names = {}
+    for number, pair in enumerate(pairs, start=1):
+        plain = (re.sub(r"[^\w-]+", "_", name, flags=re.ASCII).strip("_") for name in pair)
+        names[pair] = "-".join(filter(None, [str(number), *plain]))[:FOLDER_CHARACTERS]
+    return names
+
+
+def _remove_earlier(place: Path, kept: set[str]) -> None:
+    """Remove what an earlier answer in this folder wrote for comparisons that are no longer made."""
+    try:
+        earlier = load_conditions(place)
+    except InputError:
+        return
+    for name in set(earlier.folders().values()) - kept:
+        for pattern in OWN_FILES:
+            for path in (place / name).glob(pattern):
+                path.unlink()
+        with contextlib.suppress(OSError):  # something of somebody else's is in it
+            (place / name).rmdir()
 
 
 def kind_in_words(edge: Edge) -> str:
@@ -261,10 +292,30 @@ def load_conditions(path: str | os.PathLike[str]) -> ConditionsResult:
 
     place = Path(path)
     if place.is_dir():
-        place = place / "conditions.json"
+        folder, place = place, place / "conditions.json"
+        if not place.exists() and (folder / "result.json").exists():
+            raise InputError(
+                f"folder {str(folder)!r} holds a result of two conditions; read it with load_result"
+            )
     try:
         text = place.read_bytes()
     except OSError as error:
         reason = error.strerror or "cannot be read"
         raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None
     return from_json(text, name=str(place))
+
+
+def holds_conditions(path: Path) -> bool:
+    """Whether a file, or a folder, holds a result for several conditions, and not one for two."""
+    if path.is_dir():
+        both = [(path / name).exists() for name in ("conditions.json", "result.json")]
+        if all(both):
+            raise InputError(
+                f"folder '{path}' holds conditions.json and result.json; give one of the two files"
+            )
+        return both[0]
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "comparisons" in content

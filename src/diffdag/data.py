@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ __all__ = ["Tables", "align_tables", "read_table", "split_all_groups", "split_gr
 FloatArray = NDArray[np.float64]
 
 _NULLS = frozenset(pa.csv.ConvertOptions().null_values)
+_WHOLE = re.compile(r"-?\d+\.0")
+_NO_GROUP = "(missing)"
 _ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
 
 
@@ -353,7 +356,8 @@ def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = N
     group : str
         The column; it is left out of the tables returned.
     chosen : sequence, optional
-        The groups wanted, matched as text; all of them, in order of appearance, if left out.
+        The groups wanted, matched as text. Left out, all of them, in order of appearance; then no row may be
+        without a group.
 
     Returns
     -------
@@ -368,7 +372,12 @@ def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = N
     {'none': [1, 3], 'high': [2]}
     """
     counts, rows_of = _groups(frame, group)
-    wanted = list(counts) if chosen is None else [_group_text(value) for value in chosen]
+    if chosen is None and _NO_GROUP in counts:
+        raise InputError(
+            f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill it "
+            "in, or name the groups to compare (--groups)"
+        )
+    wanted = list(counts) if chosen is None else [_asked(value, counts) for value in chosen]
     absent = [text for text in wanted if text not in counts]
     if absent:
         raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {_counted(counts)}")
@@ -387,6 +396,10 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
     where = names.index(group)
     column = table.iloc[:, where] if isinstance(table, pd.DataFrame) else table.column(where).to_pylist()
     texts = [_group_text(value) for value in column]
+    if all(text == _NO_GROUP or _WHOLE.fullmatch(text) for text in texts):
+        texts = [
+            text.removesuffix(".0") for text in texts
+        ]  # how whole numbers are written where some are missing
 
     def rows_of(label: str) -> Any:
         rows = np.array([text == label for text in texts])
@@ -400,8 +413,14 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
 def _group_text(value: object) -> str:
     """Text of a group; a whole number is the same group whether an integer or a float holds it."""
     if _is_missing(value) or value == "":
-        return "(missing)"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return _NO_GROUP
+    return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
+
+
+def _asked(value: object, counts: Counter[str]) -> str:
+    """Text of a group that the user named."""
+    text = _group_text(value)
+    return text if text in counts or not _WHOLE.fullmatch(text) else text.removesuffix(".0")
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -412,7 +431,7 @@ def _counted(counts: Counter[str]) -> str:
 def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
     found = _counted(counts)
     if first is None and second is None:
-        if len(counts) != 2:
+        if len(counts) != 2 or _NO_GROUP in counts:
             raise InputError(
                 f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= and "
                 "second= (--first, --second), or compare all with --reference or --pairwise"
@@ -421,7 +440,7 @@ def _choose_groups(counts: Counter[str], group: str, first: object, second: obje
         return one, two
     if first is None or second is None:
         raise InputError(f"only one group of column '{group}' is given; give first= and second=: {found}")
-    one, two = _group_text(first), _group_text(second)
+    one, two = _asked(first, counts), _asked(second, counts)
     absent = [text for text in (one, two) if text not in counts]
     if absent:
         raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {found}")

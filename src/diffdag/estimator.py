@@ -246,10 +246,13 @@ class DifferenceDAG:
     ) -> Self:
         """Fit the moments of two tables; the data are not needed.
 
-        Options that act on rows, `covariance`, `effective_samples`, `confidence` and `fdr`, are not used.
-        `checks` is whether to look at the assumptions, as far as that needs no rows.
+        Options that act on rows, `covariance` and `effective_samples`, are not used; `confidence` and `fdr`
+        are refused. `checks` is whether to look at the assumptions, as far as that needs no rows.
         """
         self.check_parameters()
+        for name in ("confidence", "fdr"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} needs rows to resample, and only moments are known; leave it out")
         check_same_columns(first.names, second.names, ("first", "second"))
         knowledge = self._knowledge(first.names)
         second = second.select(first.names)
@@ -338,6 +341,10 @@ class DifferenceDAG:
         known = {name: getattr(self, name) for name in KNOWLEDGE if getattr(self, name) is not None}
         return precedence(names, **known) if known and self.method == "order" else None
 
+    def known_order(self, names: tuple[str, ...], columns: Sequence[int] | None) -> BoolArray:
+        """Who has to precede whom among some columns, as far as that is known."""
+        return _among(self._knowledge(names), range(len(names)) if columns is None else columns)
+
     def _order_settings(self, progress: Told | None) -> OrderSettings:
         from diffdag.ordersearch.answer import OrderSettings  # noqa: PLC0415
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
@@ -366,6 +373,10 @@ class DifferenceDAG:
                 raise InputError(
                     f"penalty must be a number larger than 0, a multiple of the default; it is {factor!r}"
                 )
+        if self.confidence is not None or self.fdr is not None:
+            from diffdag.trust import Plan  # noqa: PLC0415
+
+            Plan.of(confidence=self.confidence, fdr=self.fdr)
         threshold, jobs = self.threshold, self.n_jobs
         number = threshold is None or isinstance(threshold, (int, float, np.number))
         if not number or (threshold is not None and not 0 <= threshold < math.inf):

@@ -7,6 +7,10 @@ References
 ----------
 Shah and Samworth (2013), Variable selection with error control: another look at stability selection. Halves
 come in complementary pairs, as there.
+
+A bootstrap sample has as many rows as the table, but only 63 % of them are distinct. Where a table has fewer
+than `AMPLE` rows a variable that shows: regressions on many variables seem to leave less than they do. There
+each distinct row is taken once.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from diffdag.moments import Moments
 from diffdag.parallel import run_all
 from diffdag.progress import Progress, show_progress
 from diffdag.robust import independent_rows, table_scores
-from diffdag.validation import DiffDagWarning, InputError, Missing, check_shape
+from diffdag.validation import InputError, Missing, check_shape, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Kind = Literal["bootstrap", "half"]
 KINDS = ("bootstrap", "half")
+AMPLE = 6
 Found = tuple[int, int, bool]  # source and target by column number, and whether directed
 
 
@@ -190,6 +195,10 @@ def resample_fits(
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
     workers: Workers = {"n_jobs": n_jobs, "client": client, "progress": progress}
     return resample_tables(tables, model, fits, kind, rng, journal, **workers)
+
+
+class NoneFitted(InputError):
+    """No resample gave an answer."""
 
 
 class Workers(TypedDict, total=False):
@@ -339,10 +348,10 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, plan: _Plan) ->
     model = type(plan.model)(**{**plan.model.get_params(), "rng": search})
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DiffDagWarning)
+            warnings.simplefilter("ignore")  # the answer to all rows has warned already
             tables = Tables(first[parts[0]], second[parts[1]], plan.names)
             result = model.fit_tables(tables).result_
-    except InputError as error:
+    except (ValueError, ArithmeticError) as error:  # also what so few distinct rows make of the arithmetic
         return {"fit": number, "edges": [], "noise": [], "mean": [], "why": str(error)}
     place = {name: k for k, name in enumerate(plan.names)}
     return {
@@ -366,13 +375,18 @@ def _drawn(
         random.permutation(n)[turn * drawn : (turn + 1) * drawn] if half else random.integers(n, size=drawn)
         for random, n, drawn in zip(own, available, plan.rows, strict=True)
     ]
+    if not half and min(plan.rows) < AMPLE * len(plan.names):
+        parts = [np.unique(part) for part in parts]
     return parts, search
 
 
 def _resamples(rows: list[Row], plan: _Plan) -> Resamples:
     failed = {row["fit"]: row["why"] for row in rows if row["why"]}
     if len(failed) == len(rows):
-        raise InputError(f"none of the resamples could be fitted; the first: {next(iter(failed.values()))}")
+        few = f"{min(plan.rows)} rows are few for {plural(len(plan.names), 'variable')}; "
+        short = min(plan.rows) < AMPLE * len(plan.names)
+        first = next(iter(failed.values()))
+        raise NoneFitted(f"none of the resamples could be fitted; {few if short else ''}the first: {first}")
     found = tuple(tuple((i, j, directed) for i, j, directed in row["edges"]) for row in rows)
     noise, mean = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean"))
     return Resamples(plan.names, plan.kind, plan.rows, found, failed, noise, mean)

@@ -330,14 +330,21 @@ def load_result(path: str | os.PathLike[str]) -> DifferenceResult:
     InputError
         If the file is missing, is not JSON or does not follow the schema.
     """
+    from diffdag.conditions_result import holds_conditions  # noqa: PLC0415
     from diffdag.report.exchange import from_json  # noqa: PLC0415
 
     place = Path(path)
     if place.is_dir():
         place = place / "result.json"
+    other = place if place.exists() else place.with_name("conditions.json")
     try:
-        text = place.read_bytes()
-    except OSError as error:
+        return from_json(place.read_bytes(), name=str(place))
+    except (OSError, InputError) as error:
+        if (Path(path).is_dir() or other == place) and holds_conditions(other):
+            raise InputError(
+                f"result file {str(other)!r} holds several comparisons; read it with load_conditions"
+            ) from None
+        if isinstance(error, InputError):
+            raise
         reason = error.strerror or "cannot be read"
         raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None
-    return from_json(text, name=str(place))

@@ -13,7 +13,7 @@ least to the largest value along any of these orders.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from scipy import stats
 
 from diffdag.changes import Edge, estimated_edge
 from diffdag.data import Tables
+from diffdag.knowledge import BoolArray
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
 from diffdag.validation import InputError
@@ -82,7 +83,11 @@ def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[T
 
 
 def measure(
-    result: DifferenceResult, found_on: tuple[Moments, Moments], first: Moments, second: Moments
+    result: DifferenceResult,
+    found_on: tuple[Moments, Moments],
+    first: Moments,
+    second: Moments,
+    before: BoolArray | None = None,
 ) -> DifferenceResult:
     """The same changes with weights and intervals from rows that had no part in finding them.
 
@@ -94,12 +99,14 @@ def measure(
         Of those other rows, to find the orders that explain them equally well.
     first, second : Moments
         Of the rows to measure on.
+    before : ndarray of bool, optional
+        ``before[a, b]`` if it is known that variable a precedes b, of those that were kept.
     """
     structure = Structure.of(result)
     others = tuple(moments.select(structure.names) for moments in found_on)
     first, second = first.select(structure.names), second.select(structure.names)
     measured = _measured_edges(structure, first, second)
-    for other in _equivalent(structure, result, *others):
+    for other in _equivalent(structure, result, others, before):
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
@@ -120,12 +127,15 @@ def _wider(edge: Edge, other: Edge) -> Edge:
 
 
 def _equivalent(
-    structure: Structure, result: DifferenceResult, first: Moments, second: Moments
+    structure: Structure,
+    result: DifferenceResult,
+    found_on: Sequence[Moments],
+    before: BoolArray | None,
 ) -> list[Structure]:
     """Other orders that explain these rows about as well, by moving changed variables past each other."""
     from diffdag.ordersearch.search import Problem, walk_from  # noqa: PLC0415 - numba takes a second to import
 
-    p = len(structure.names)
+    p, (first, second) = len(structure.names), found_on
     equal = result.settings["noise"] == "equal"
     factor = float(result.settings["penalty_factor"])  # type: ignore[arg-type]
     free = np.zeros((p, p), bool)
@@ -139,7 +149,7 @@ def _equivalent(
     while waiting and len(found) < MOST_ORDERS:
         current = waiting.pop(0)
         for order in _neighbours(current.order, np.flatnonzero(current.changed.any(axis=1)).tolist()):
-            if order in seen:
+            if order in seen or len(found) == MOST_ORDERS or not _allowed(order, before):
                 continue
             seen.add(order)
             other = walk_from(problem, order)
@@ -160,6 +170,11 @@ def _equivalent(
     ]
 
 
+def _allowed(order: tuple[int, ...], before: BoolArray | None) -> bool:
+    """Whether an order agrees with what is known."""
+    return before is None or not np.tril(before[np.ix_(order, order)]).any()
+
+
 def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:
     """The order with one of two changed variables moved past the other, one way and the other way."""
     place = {node: k for k, node in enumerate(order)}
@@ -176,15 +191,16 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
     edges = {}
     for i, causes in structure.causes.items():
         earlier = list(structure.order[: structure.order.index(i)])
-        freedom = first.n + second.n - 2 - len(earlier) - len(causes)
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
                 f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
                 "predecessors; leave intervals='split' out, or keep fewer variables (screen=)"
             )
         fit = regress_jointly(first, second, i, earlier, causes, i in structure.separate)
-        reach = float(stats.t.isf((1 - LEVEL) / 2, freedom))
+        rows = first.n + second.n - 2 - len(earlier) - len(causes)
         for u, j in enumerate(causes):
+            freedom = rows if i not in structure.separate else float(fit.freedom_delta[u])
+            reach = float(stats.t.isf((1 - LEVEL) / 2, freedom))
             k = earlier.index(j)
             weights = float(fit.first[k]), float(fit.second[k])
             errors = float(fit.error_first[u]), float(fit.error_second[u])

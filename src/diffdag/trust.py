@@ -16,7 +16,7 @@ from diffdag.diagnostics import check_tables
 from diffdag.evidence import Sensitivity, Share, Stability
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
-from diffdag.resampling import Resamples, Workers, resample_tables
+from diffdag.resampling import NoneFitted, Resamples, Workers, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
@@ -30,6 +30,7 @@ FITS = 200
 PERMUTATIONS = 999
 CUTOFF = 0.75
 LEAST_FITS = 20
+UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the answer is looked at again
 
 
@@ -56,12 +57,17 @@ class Plan:
     @classmethod
     def of(cls, **wishes: Unpack[Wishes]) -> Plan:
         """Check the wishes; a false-discovery target asks for resamples, and resamples for the global test."""
+        unknown = [name for name in wishes if name not in Wishes.__annotations__]
+        if unknown:
+            raise InputError(f"fit has no option {unknown[0]!r}; it has {', '.join(Wishes.__annotations__)}")
         fits, fdr, test = wishes.get("confidence"), wishes.get("fdr"), wishes.get("test")
         cutoff = CUTOFF if wishes.get("cutoff") is None else wishes["cutoff"]
         if fits is not None and (not _is_number(fits, whole=True) or fits < LEAST_FITS):
             raise InputError(f"confidence must be a whole number of fits, {LEAST_FITS} or more; it is {fits!r}")
         if fdr is not None and (not _is_number(fdr) or not 0 < fdr < 1):
             raise InputError(f"fdr must be a number between 0 and 1, such as 0.05; it is {fdr!r}")
+        if wishes.get("cutoff") is not None and fits is None and fdr is None:
+            raise InputError("cutoff is about resamples; ask for some with confidence, or leave it out")
         if not _is_number(cutoff) or not 0.5 < cutoff <= 1:  # type: ignore[operator]
             raise InputError(f"cutoff must be larger than 0.5, and 1 at most; it is {cutoff!r}")
         if test is not None and test is not True and test is not False and not _is_number(test, whole=True):
@@ -72,6 +78,10 @@ class Plan:
         if permutations and permutations < LEAST_FITS - 1:
             raise InputError(f"test must be {LEAST_FITS - 1} permutations or more; it is {test!r}")
         journal = wishes.get("journal")
+        if journal is not None and not isinstance(journal, (str, Path)):
+            raise InputError(f"journal must be the path of a folder; it is {journal!r}")
+        if journal is not None and Path(journal).is_file():
+            raise InputError(f"journal '{journal}' is a file; give a folder")
         return cls(int(fits), fdr, float(cutoff), permutations, None if journal is None else Path(journal))  # type: ignore[arg-type]
 
     def journal_of(self, kind: str) -> Path | None:
@@ -89,18 +99,32 @@ def examine(
 ) -> DifferenceResult:
     """Fit two tables, and add all that was asked for, and the checks."""
     plan = Plan.of(**wishes)
+    told = workers.get("progress")
+    if told is not None and not isinstance(told, bool) and not callable(told):
+        raise InputError(f"progress must be True, False, None or a function; it is {told!r}")
+    if model.effective_samples is not None and plan.permutations:
+        plan = _without_test(plan, asked=wishes.get("test"))
     held_out = None
     if intervals is not None:
         _check_split(model, intervals)
         tables, held_out = split_rows(tables, model.rng)
-    told = workers.get("progress")
     result = model.fit_tables(tables, progress=told if callable(told) else None).result_
     result = weigh(result, tables, model, plan, **workers)
     kept = kept_columns(result)
     moments = model.moments_of(tables, kept)
     if held_out is not None:
-        result = measure(result, moments, *model.moments_of(held_out, kept))
-    return replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
+        known = model.known_order(tables.names, kept)
+        result = measure(result, moments, *model.moments_of(held_out, kept), known)
+    result = replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
+    return result if plan.fdr is None else control_false_edges(result, plan.fdr)
+
+
+def _without_test(plan: Plan, asked: object) -> Plan:
+    if asked is not None:
+        raise InputError(
+            "rows of a time series cannot be permuted; leave test out where effective_samples is given"
+        )
+    return replace(plan, permutations=0)
 
 
 def _check_split(model: DifferenceDAG, intervals: str) -> None:
@@ -119,20 +143,25 @@ def weigh(
     plan: Plan,
     **workers: Unpack[Workers],
 ) -> DifferenceResult:
-    """Add to an answer what was asked for."""
+    """Add the global test, confidence and sensitivity to an answer, as far as they were asked for."""
     rng = 0 if model.rng is None else model.rng
     if plan.permutations:
         tested = permute_tables(tables, plan.permutations, rng, progress=workers.get("progress"))
         result = replace(result, global_test=tested)
-    if plan.fits:
-        halves = plan.fits // 4 * 2
+    if not plan.fits:
+        return result
+    halves = plan.fits // 4 * 2
+    try:
         drawn = resample_tables(
             tables, model, plan.fits - halves, "bootstrap", rng, plan.journal_of("bootstrap"), **workers
         )
         split = resample_tables(tables, model, halves, "half", rng, plan.journal_of("half"), **workers)
-        result = with_confidence(result, drawn, split, plan.cutoff)
-        result = replace(result, sensitivity=_sensitivity(tables, model))
-    return result if plan.fdr is None else control_false_edges(result, plan.fdr)
+    except NoneFitted as error:
+        return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
+    result = with_confidence(result, drawn, split, plan.cutoff)
+    if model.method == "paper":
+        result = replace(result, notes=(*result.notes, UNCALIBRATED))
+    return replace(result, sensitivity=_sensitivity(tables, model))
 
 
 def _sensitivity(tables: Tables, model: DifferenceDAG) -> Sensitivity:
@@ -195,10 +224,11 @@ def _stability(bootstrap: Resamples, halves: Resamples, cutoff: float) -> Stabil
 
 
 def control_false_edges(result: DifferenceResult, fdr: float) -> DifferenceResult:
-    """Keep as many edges as possible of which no more than a share `fdr` is expected to be false.
+    """Keep edges of which no more than a share `fdr` is expected to be false.
 
-    Edges go by their confidence. One whose direction is not sure enough stays as an undirected one if its pair
-    is. The expected share of false edges is the mean of one minus the confidence.
+    The surest come first, as long as the expected share of false ones, the mean of one minus the confidence,
+    stays within the target. One whose direction is not sure enough stays as an undirected one if its pair is.
+    Without confidence nothing is kept.
     """
     directed = sorted(result.edge_list, key=lambda edge: -(edge.confidence or 0.0))
     kept: list[Edge] = []
@@ -235,23 +265,46 @@ def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> 
     ]
     ends = {name for edge in edges for name in (edge.source, edge.target)}
     loose = {name for edge in edges if not edge.directed for name in (edge.source, edge.target)}
-    was_active = set(result.unresolved).union(*result.order)
-    idle = was_active - ends - {change.variable for change in result.noise_list}
-    layers = (tuple(name for name in layer if name in ends - loose) for layer in result.order)
-    kept = {frozenset((edge.source, edge.target)) for edge in edges}
-    dropped = [str(e) for e in result.edge_list if frozenset((e.source, e.target)) not in kept]
-    notes = list(result.notes)
-    if dropped:
-        notes.append(
-            f"{plural(len(dropped), 'edge')} left out to keep the expected share of false ones at "
-            f"{fdr:g}: {join_names(dropped)}"
-        )
+    idle = (
+        set(result.unresolved).union(*result.order) - ends - {change.variable for change in result.noise_list}
+    )
     return replace(
         result,
         edge_list=tuple(edges),
         invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
         unresolved=tuple(name for name in result.variables if name in loose),
-        order=tuple(layer for layer in layers if layer),
+        order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
         settings={**result.settings, "fdr": fdr},
-        notes=tuple(notes),
+        notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
     )
+
+
+def _layers(
+    edges: Sequence[Edge], members: set[str], variables: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """Variables by the longest way from a cause to them."""
+    layer = dict.fromkeys(members, 0)
+    for _ in layer:
+        for edge in edges:
+            if edge.source in layer and edge.target in layer:
+                layer[edge.target] = max(layer[edge.target], layer[edge.source] + 1)
+    depth = range(max(layer.values(), default=-1) + 1)
+    return tuple(tuple(name for name in variables if layer.get(name) == level) for level in depth)
+
+
+def _left_out(before: Sequence[Edge], after: Sequence[Edge], fdr: float) -> Iterator[str]:
+    """What a target for false edges took away."""
+    left = {frozenset((edge.source, edge.target)): edge for edge in after}
+    gone = [str(e) for e in before if frozenset((e.source, e.target)) not in left]
+    turned = [
+        str(e)
+        for e in before
+        if e.directed and str(e) not in gone and not left[frozenset((e.source, e.target))].directed
+    ]
+    if gone:
+        yield (
+            f"{plural(len(gone), 'edge')} left out to keep the expected share of false ones at {fdr:g}: "
+            f"{join_names(gone)}; notes and checks are about the list before that"
+        )
+    if turned:
+        yield f"not sure enough of their direction for a share of false edges of {fdr:g}: {join_names(turned)}"

@@ -67,6 +67,7 @@ class JointRegression:
     error_first: FloatArray
     error_second: FloatArray
     error_delta: FloatArray
+    freedom_delta: FloatArray  # Satterthwaite's degrees of freedom of the errors of differences
 
 
 def regress_jointly(
@@ -124,6 +125,11 @@ def regress_jointly(
             break
     gram, _ = _stacked(one, two, 1 / variances, k, extra)
     inverse = np.linalg.inv(gram)
+    parts = [_stacked(one, two, side / variances, k, extra)[0] for side in np.eye(2)]
+    # What each condition contributes to the variances of the differences, and how well it knows its own.
+    shares = np.array([np.einsum("ui,ij,ju->u", inverse[k:], part, inverse[:, k:]) for part in parts])
+    free = [n - 1 - float(np.trace(inverse @ part)) for n, part in zip((first.n, second.n), parts, strict=True)]
+    freedom_delta = shares.sum(axis=0) ** 2 / (shares**2 / np.maximum(free, 1.0)[:, None]).sum(axis=0)
     spread = np.diag(inverse)
     both = inverse[extra, range(k, k + m)]
     unit = scale[target] / scale[index]
@@ -135,6 +141,7 @@ def regress_jointly(
         np.sqrt(np.maximum(spread[extra] + spread[k:] + 2 * both, 0)) * unit[extra],
         np.sqrt(spread[extra]) * unit[extra],
         np.sqrt(spread[k:]) * unit[extra],
+        freedom_delta,
     )
 
 

@@ -71,8 +71,14 @@ def fit_groups(
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
     from diffdag.progress import show_bars  # noqa: PLC0415
 
-    with show_bars(WORKING) as told:
-        result = fit_conditions(tables, reference=reference, model=model, progress=told, **choice)
+    options: dict[str, Any] = {"reference": reference, "model": model, "journal": out, **choice}
+    try:
+        with show_bars(WORKING) as told:
+            result = fit_conditions(tables, progress=told, **options)
+    except KeyboardInterrupt:
+        if out is not None and (model.confidence or model.fdr):
+            say("what is finished is kept; the same command continues")
+        raise
     files = [] if out is None else result.save(out)
     if as_json:
         sys.stdout.write(result.to_json())

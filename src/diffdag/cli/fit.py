@@ -204,14 +204,21 @@ def demo(
 
 @app.command()
 def report(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result.json, or the folder it is in.")],
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
+    ],
 ) -> None:
     """Write report.html next to a saved result."""
     from diffdag.atomic import write_atomic  # noqa: PLC0415
-    from diffdag.report.page import render_page  # noqa: PLC0415
+    from diffdag.conditions_result import holds_conditions, load_conditions  # noqa: PLC0415
+    from diffdag.report import conditions  # noqa: PLC0415
+    from diffdag.report import page as pages  # noqa: PLC0415
     from diffdag.result import load_result  # noqa: PLC0415
 
-    page = render_page(load_result(result))
+    several = holds_conditions(result)
+    page = (
+        conditions.render_page(load_conditions(result)) if several else pages.render_page(load_result(result))
+    )
     folder = result if result.is_dir() else result.parent
     print_files([write_atomic(folder / "report.html", page)])
 

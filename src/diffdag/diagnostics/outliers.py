@@ -33,6 +33,7 @@ IntArray = NDArray[np.intp]
 MOST = 0.01  # share of a table's rows that are left out at most, but one at least
 ROUNDS = 4
 NORMAL = 0.6745  # median of the absolute value of a standard normal variable
+NOTHING = 1e-12  # a share of variance that is rounding error
 MOVED = 0.5  # share of a change that may not go with those rows
 NOISE_PRICE = 0.6  # of a changed noise variance, in prices of a changed effect
 
@@ -79,7 +80,7 @@ def _rows_named(rows: list[IntArray]) -> str:
         if len(out):
             shown = ", ".join(str(k + 1) for k in out[:3])
             more = f" and {len(out) - 3} more" if len(out) > 3 else ""
-            parts.append(f"{shown}{more} of the {label} table")
+            parts.append(f"{'row' if len(out) == 1 else 'rows'} {shown}{more} of the {label} table")
     return "; ".join(parts)
 
 
@@ -200,6 +201,8 @@ def _variance_change(view: View, t: int, rows: list[IntArray]) -> tuple[float, f
         worth = part.worth * (1 - len(out) / part.n)
         freedoms.append(max(worth - 1 - t, 1.0))
         variances.append(left * unit * worth / freedoms[-1])
+    if min(variances) <= NOTHING * max(variances):  # without these rows the variable is constant
+        return 0.0, 1.0
     ratio = variances[0] / variances[1]
     tail = min(float(stats.f.sf(ratio, *freedoms)), float(stats.f.cdf(ratio, *freedoms)))
     return math.log(ratio), min(1.0, 2 * tail)

@@ -7,7 +7,7 @@ other, behind the same predecessors A, can be explained in a third way besides j
     i on A in both conditions, and on j in the first only;     j on A in both, and on i in the second only.
 
 That pays for two changes, and for others where they pay. `check_reversals` compares the best order that has one
-such pair with the best one that has none, in units of the price of a change. Up to 14 variables all orders are
+such pair with the best one that has none, in units of the price of a change. Up to 12 variables all orders are
 compared, by the tables of dynamic programming: least costs of the variables in A, in any order, and of all
 behind the pair. Beyond, the pairs tried are those that changed, at two places in the order found, and most
 reversals are missed.
@@ -33,16 +33,17 @@ IntArray = NDArray[np.int64]
 MARGIN = 0.2  # what a reversal has to save, in prices of a change; ordinary changes lose half of one or more
 LEAST = 2.1  # prices that an answer has to pay for a reversal to be worth a look
 TRIED = 300  # pairs and sets before them that are tried, the most hopeful first
-MOST = 20  # pairs that are tried beyond 14 variables
+FEW = 12  # up to so many variables all orders are compared, unless the order is known
+MOST = 20  # pairs that are tried elsewhere
 Pair = tuple[int, int]
 
 
 def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
     """Whether one reversed edge explains the data with fewer changes; None where orders cannot be compared."""
-    from diffdag.ordersearch.search import DYNAMIC, Problem  # noqa: PLC0415 - numba takes a second to import
+    from diffdag.ordersearch.search import Problem  # noqa: PLC0415 - numba takes a second to import
 
     names = first.names
-    few = len(names) <= DYNAMIC
+    few = len(names) <= FEW and "order" not in _known(result)
     if min(first.n, second.n) <= len(names) + 2 or not (few or result.method == "order"):
         return None
     calm = "nothing suggests that an edge is reversed between the conditions"
@@ -71,6 +72,12 @@ def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -
         "found may be there only for that; do not trust their list, and leave out one of the two variables"
     )
     return Check("reversals", False, says, most, MARGIN)
+
+
+def _known(result: DifferenceResult) -> list[object]:
+    """Which kinds of prior knowledge the answer rests on."""
+    known = result.settings.get("known_beforehand")
+    return list(known) if isinstance(known, list) else []
 
 
 def _paid(result: DifferenceResult) -> float:

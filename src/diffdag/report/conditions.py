@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,22 @@ from matplotlib import rc_context
 from diffdag.changes import Edge
 from diffdag.conditions_result import ConditionsResult, kind_in_words
 from diffdag.report import exchange
+from diffdag.report.evidence import evidence_lines, mean_words, noise_words
 from diffdag.report.page import PACKAGES, _environment, _inline
 from diffdag.report.panels import plot_conditions
 from diffdag.report.plot import STYLES, kind_of
-from diffdag.report.text import WIDTH, NumberFormat, _aligned, _cut, _name, _some, _wrap, delta_text, printable
+from diffdag.report.text import (
+    WIDTH,
+    NumberFormat,
+    _aligned,
+    _cut,
+    _name,
+    _some,
+    _wrap,
+    delta_text,
+    percent,
+    printable,
+)
 from diffdag.validation import InputError, plural
 
 if TYPE_CHECKING:
@@ -31,11 +45,11 @@ SHADES = 5
 def headline(result: ConditionsResult) -> str:
     """Say in one sentence how much changed."""
     edges = result.by_edge
-    where = plural(len(result.pairs), "comparison")
+    where = f"some of {plural(len(result.pairs), 'comparison')}" if len(result.pairs) > 1 else "one comparison"
     possible = next(iter(result.pairs.values())).possible
     if not edges:
-        return f"No change found in {where}: 0 of {possible} possible edges changed"
-    return f"{len(edges)} of {possible} possible edges changed in some of {where}"
+        return f"No change found in {where.removeprefix('some of ')}: 0 of {possible} possible edges changed"
+    return f"{len(edges)} of {possible} possible edges changed in {where}"
 
 
 def compared(result: ConditionsResult) -> str:
@@ -59,6 +73,7 @@ def summary(result: ConditionsResult) -> str:
         lines = [["edge", *titles]] + [[row["label"], *(cell["text"] for cell in row["cells"])] for row in rows]
         parts += _blocks(lines)
         parts.append(_wrap(f"{_delta_words(result)}; empty where no change was found.", ""))
+    parts.append("\n".join(_wrap(f"{printable(title)}: {words}", "  ") for title, words in _beside(result)))
     if result.order:
         parts.append(_wrap("Common order, causes first: " + _some(result.order), "  "))
     notes = [*result.notes, *_pair_notes(result)]
@@ -84,6 +99,8 @@ def _pair_notes(result: ConditionsResult) -> list[str]:
     failed: dict[str, list[str]] = {}
     for pair, one in result.pairs.items():
         for note in one.notes:
+            if note in result.notes:
+                continue
             notes.setdefault(note, []).append(result.titles[pair])
         for check in one.checks:
             if not check.fine:
@@ -99,11 +116,26 @@ def _where(result: ConditionsResult, titles: list[str]) -> str:
     return "" if len(titles) == len(result.pairs) > 1 else f"{', '.join(titles)}: "
 
 
+def _beside(result: ConditionsResult) -> Iterator[tuple[str, str]]:
+    """What changed besides effects in each comparison, and what the test of no change at all says."""
+    for pair, one in result.pairs.items():
+        parts = []
+        if one.noise_list:
+            parts.append("noise variance changed: " + "; ".join(map(noise_words, one.noise_list)))
+        if one.mean_list:
+            parts.append("intercept changed, first minus second: " + "; ".join(map(mean_words, one.mean_list)))
+        tested = replace(one, stability=None, sensitivity=None, checks=())
+        parts += [f"{title} {words}" for title, words in evidence_lines(tested)]
+        if parts:
+            yield result.titles[pair], ". ".join(part[0].upper() + part[1:] for part in parts)
+
+
 def _delta_words(result: ConditionsResult) -> str:
+    with_confidence = any(e.confidence is not None for row in result.by_edge.values() for e in row.values())
+    extra = "with its standard error" + " and the confidence in the change" * with_confidence
     if result.reference is None:
-        return "Effect in the first condition minus effect in the second, with its standard error"
-    reference = printable(result.reference)
-    return f"Effect in {reference} minus effect in the other condition, with its standard error"
+        return f"Effect in the first condition minus effect in the second, {extra}"
+    return f"Effect in {printable(result.reference)} minus effect in the other condition, {extra}"
 
 
 def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -124,10 +156,11 @@ def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict
 def _cell(edge: Edge | None, show: NumberFormat, largest: float) -> dict[str, Any]:
     if edge is None:
         return {"text": "", "kind": "", "shade": 0}
+    sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
     if edge.delta is None:
-        return {"text": kind_in_words(edge), "kind": kind_of(edge), "shade": 1}
+        return {"text": kind_in_words(edge) + sure, "kind": kind_of(edge), "shade": 1}
     shade = max(1, round(SHADES * abs(edge.delta) / largest))
-    return {"text": delta_text(edge, show), "kind": kind_of(edge), "shade": shade}
+    return {"text": delta_text(edge, show) + sure, "kind": kind_of(edge), "shade": shade}
 
 
 def to_json(result: ConditionsResult) -> str:
@@ -230,6 +263,7 @@ def _context(result: ConditionsResult) -> dict[str, Any]:
         "rows": rows,
         "heads": heads,
         "delta_words": _delta_words(result),
+        "beside": list(_beside(result)),
         "colours": {kind: colour for kind, (colour, _) in STYLES.items()},
         "order": result.order,
         "notes": [*result.notes, *_pair_notes(result)],

@@ -31,7 +31,7 @@ def mean_words(change: MeanChange) -> str:
     """One changed intercept."""
     show = NumberFormat([change.delta])
     error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
-    size = f"{show(None if change.delta is None else -change.delta, '+')}{error}"
+    size = f"{show(change.delta, '+')}{error}"
     return f"{printable(change.variable)} ({_joined(size, pvalue_words(change.pvalue), change.confidence)})"
 
 
@@ -60,8 +60,12 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
         yield (
             "Resamples",
             f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
-            f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows, of which at most "
-            f"{found.expected_false:.2g} false ones are to be expected"
+            f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows"
+            + (
+                f", of which at most {found.expected_false:.2g} false are to be expected"
+                if found.stable
+                else ""
+            )
             + (f"; {plural(found.failed, 'fit')} gave no answer" if found.failed else ""),
         )
     if result.sensitivity is not None:

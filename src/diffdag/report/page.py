@@ -26,6 +26,7 @@ from diffdag.report.text import (
     printable,
     samples_line,
     setting,
+    shown_settings,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _context(result: DifferenceResult) -> dict[str, Any]:
         "unresolved": result.unresolved,
         "invariant": result.invariant,
         "notes": result.notes,
-        "settings": {"method": result.method, **result.settings},
+        "settings": {"method": result.method, **shown_settings(result)},
         "versions": [*versions, ("Python", platform.python_version())],
     }
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 NAME_WIDTH = 30
 NAMES_SHOWN = 30
+# Settings for programs.
+INTERNAL = ("margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits")
 
 
 def printable(text: str) -> str:
@@ -81,7 +83,7 @@ def summary(result: DifferenceResult) -> str:
     ]
     parts.append("\n".join(_wrap(title + names, "  ") for title, names in lists if names))
     parts.append("\n".join(_wrap(f"Note: {printable(note)}", "  ") for note in result.notes))
-    chosen = [f"{printable(key)} {setting(value)}" for key, value in result.settings.items()]
+    chosen = [f"{printable(key)} {setting(value)}" for key, value in shown_settings(result).items()]
     parts.append(_wrap("Settings: " + ", ".join(chosen), "  ") if chosen else "")
     return "\n\n".join(part for part in parts if part)
 
@@ -98,7 +100,7 @@ def _beside(result: DifferenceResult) -> Iterator[str]:
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(noise_words(change) for change in result.noise_list)
     if result.mean_list:
-        yield "Intercept changed, second minus first: " + "; ".join(map(mean_words, result.mean_list))
+        yield "Intercept changed, first minus second: " + "; ".join(map(mean_words, result.mean_list))
     for title, words in evidence_lines(result):
         yield f"{title}{'' if title.endswith('?') else ':'} {words}"
     for name, says in warnings_of(result):
@@ -182,6 +184,15 @@ def percent(share: float | None) -> str:
     if share is None:
         return ""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
+def shown_settings(result: DifferenceResult) -> dict[str, object]:
+    """The settings a person may want to see; result.json has all of them."""
+    return {
+        key: value
+        for key, value in result.settings.items()
+        if key not in INTERNAL and not (isinstance(value, list) and not value)
+    }
 
 
 def setting(value: object) -> str:
