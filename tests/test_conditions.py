@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
-from diffdag.changes import Edge
-from diffdag.conditions import NO_SHARED_ORDER
-from diffdag.data import split_all_groups
-from diffdag.evidence import Check
+from diffdag.changes import Edge, MeanChange, NoiseChange
+from diffdag.conditions import GIVEN_THE_ORDER, NO_SHARED_ORDER
+from diffdag.data import split_all_groups, split_groups
+from diffdag.evidence import Check, GlobalTest
 from diffdag.ordersearch.joint import JointProblem, search_jointly
 from diffdag.ordersearch.search import Problem, _walk_many, search_orders, walk_from
 
@@ -197,6 +197,12 @@ def test_the_papers_method_goes_pair_by_pair():
         ({"reference": "z"}, "reference 'z' is not a condition; they are 'c0', 'c1' and 'c2'"),
         ({"tables": {"a": np.eye(3), 2: np.eye(3)}}, "names of the conditions must be texts"),
         ({"model": dd.DifferenceDAG(effective_samples=(20.0, 30.0))}, "effective_samples is a pair"),
+        (
+            {"tables": [np.eye(3), np.eye(3)]},
+            "conditions need names and are a list; give a dict, {name: table}",
+        ),
+        ({"confidence": 3}, "confidence must be a whole number of fits"),
+        ({"journal": 3}, "journal must be the path of a folder"),
     ],
 )
 def test_what_is_wrong_is_said(change, message):
@@ -204,6 +210,75 @@ def test_what_is_wrong_is_said(change, message):
     options = {"tables": tables_of(models, rng, 50)} | change
     with pytest.raises(dd.InputError, match=re.escape(message)):
         dd.fit_conditions(options.pop("tables"), **options)
+
+
+def test_a_condition_with_very_few_rows_does_not_cost_the_others_their_variables():
+    models, rng = several(7, p=11, conditions=2)
+    tables = tables_of(models, rng, 200) | {"tiny": models[0].sample(5, rng)}
+    for reference in ("c0", None):
+        with pytest.raises(dd.InputError, match="'tiny' has 5 rows, and ordering 11 variables") as caught:
+            dd.fit_conditions(tables, reference=reference)
+        assert "takes 17 in each condition; leave it out (--groups; or drop it" in str(caught.value)
+        assert "(screen=3, --screen 3)" in str(caught.value)
+    asked = dd.fit_conditions(tables, reference="c0", model=dd.DifferenceDAG(screen=3))
+    assert len(asked.order) == 3
+    del tables["tiny"]
+    assert len(dd.fit_conditions(tables, reference="c0").order) == 11
+
+
+def test_few_rows_everywhere_are_ordinary_screening():
+    models, rng = several(7, p=11, conditions=2)
+    assert len(dd.fit_conditions(tables_of(models, rng, 12), reference="c0").order) <= 8
+
+
+def test_moments_are_checked_and_cannot_be_resampled():
+    models, rng = several(2, p=5, conditions=1)
+    reduced = {name: dd.Moments.from_array(table) for name, table in tables_of(models, rng, 300).items()}
+    usual = dd.DifferenceDAG().fit_moments(*reduced.values()).result_
+    assert dd.fit_conditions(reduced).pairs["c0", "c1"] == replace(usual, labels=("c0", "c1"))
+    assert len(usual.checks) > 3
+    for options in ({"confidence": 20}, {"fdr": 0.1}, {"model": dd.DifferenceDAG(confidence=20)}):
+        with pytest.raises(dd.InputError, match="needs rows to resample, and moments have none"):
+            dd.fit_conditions(reduced, **options)
+
+
+def test_resamples_keep_to_the_common_order(tmp_path):
+    """c0 and c1 differ in one effect, whose direction only the comparison with c2 tells."""
+    rng = np.random.default_rng(862_011)
+    base = np.zeros((3, 3))
+    weak, strong = base.copy(), base.copy()
+    weak[1, 0] = 0.9
+    strong[1, 0], strong[2, 1], strong[2, 0] = 0.9, 1.0, -0.8
+    weights = {"c0": base, "c1": weak, "c2": strong}
+    tables = {name: dd.LinearSEM(w).sample(150, rng) for name, w in weights.items()}
+    model = dd.DifferenceDAG(n_jobs=1)
+    options = {"reference": "c0", "model": model, "journal": tmp_path}
+    result = dd.fit_conditions(tables, confidence=40, **options)
+    assert result.notes == (GIVEN_THE_ORDER,)
+    place = {name: k for k, name in enumerate(result.order)}
+    for one in result.pairs.values():
+        assert GIVEN_THE_ORDER in one.notes
+        for share in one.stability.shares:
+            assert place[share.source] < place[share.target]
+            assert share.directed == share.found
+    edge = result.pairs["c0", "c1"].edge_list[0]
+    assert {edge.source, edge.target} == {"X1", "X2"}
+    assert edge.confidence > 0.9
+    assert result.summary().count("if the common order is right") == 1
+    kept = {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")}
+    assert {path.parent.name for path in kept} == {"1-c0-c1", "2-c0-c2"}
+    assert dd.fit_conditions(tables, **options | {"model": dd.DifferenceDAG(n_jobs=1, confidence=40)}) == result
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")} == kept
+
+
+def test_resamples_of_two_conditions_are_the_usual_ones():
+    models, rng = several(2, p=4, conditions=1)
+    tables = tables_of(models, rng, 200)
+    model = dd.DifferenceDAG(n_jobs=1, confidence=20)
+    usual = model.fit(*tables.values(), fdr=0.2).result_
+    result = dd.fit_conditions(tables, model=model, fdr=0.2)
+    assert result.pairs["c0", "c1"] == replace(usual, labels=("c0", "c1"))
+    assert result.notes == ()
 
 
 def test_conditions_have_to_match():
@@ -360,6 +435,64 @@ def test_the_text_fits_the_terminal(result):
     assert wide.count("+0.500 ± 0.100") == 6
 
 
+def test_confidence_noise_intercepts_and_the_test_are_shown(result):
+    from diffdag.report.conditions import render_page  # noqa: PLC0415
+
+    edges = result.pairs["base", "two"].edge_list
+    two = replace(
+        result.pairs["base", "two"],
+        edge_list=(replace(edges[0], confidence=0.97), replace(edges[1], confidence=0.8)),
+        noise_list=(NoiseChange("c", 0.5, 0.2, 2.5, 1e-8, 0.9),),
+        mean_list=(MeanChange("$x$", 0.4, 0.1, 1e-4),),
+        global_test=GlobalTest(1.0, 0.002, 999),
+    )
+    shown = replace(result, pairs={**result.pairs, ("base", "two"): two})
+    text = " ".join(shown.summary().split())
+    for words in (text, render_page(shown)):
+        assert "+0.500 ± 0.100, 97%" in words
+        assert "undirected, 80%" in words
+        assert "and the confidence in the change" in words
+        assert "Noise variance changed: c (0.500 to 0.200" in words
+        assert "Intercept changed, first minus second: $x$ (" in words
+        assert "No change at all? p = 0.002" in words
+    assert "two: Noise" in text
+    assert "three:" not in text
+    assert max(map(len, shown.summary().splitlines())) <= 100
+
+
+def test_one_comparison_is_called_one(result):
+    pairs = {("base", "two"): result.pairs["base", "two"]}
+    one = dd.ConditionsResult(("base", "two"), "base", pairs)
+    assert one.summary().startswith("2 of 6 possible edges changed in one comparison\n")
+    assert "1 comparison," in repr(one)
+
+
+def test_what_an_earlier_answer_left_is_removed(result, tmp_path):
+    result.save(tmp_path)
+    (tmp_path / "2-base-two" / "mine.txt").write_text("stays")
+    (tmp_path / "3-base-three" / "resamples-half.journal").write_text("goes")
+    (tmp_path / "9-other").mkdir()
+    (tmp_path / "9-other" / "result.json").write_text("{}")
+    first = ("base", "../<i>")
+    dd.ConditionsResult(first, "base", {first: result.pairs[first]}).save(tmp_path)
+    assert [path.name for path in (tmp_path / "2-base-two").iterdir()] == ["mine.txt"]
+    assert not (tmp_path / "3-base-three").exists()
+    assert (tmp_path / "9-other" / "result.json").exists()
+    assert (tmp_path / "1-base-i" / "result.json").exists()
+
+
+def test_each_reader_names_the_other(result, tmp_path):
+    result.save(tmp_path / "several")
+    result.pairs["base", "two"].save(tmp_path / "two")
+    for place in ("several", "several/conditions.json"):
+        with pytest.raises(dd.InputError, match="several comparisons; read it with load_conditions"):
+            dd.load_result(tmp_path / place)
+    with pytest.raises(dd.InputError, match="read it with load_result"):
+        dd.load_conditions(tmp_path / "two")
+    with pytest.raises(dd.InputError, match=r"none.json': no such file"):
+        dd.load_result(tmp_path / "several" / "none.json")
+
+
 def test_nothing_found_can_be_shown_too():
     pairs = {("a", name): one_result(("a", name)) for name in "bc"}
     empty = dd.ConditionsResult(("a", "b", "c"), "a", pairs)
@@ -375,10 +508,26 @@ def test_nothing_found_can_be_shown_too():
 
 def test_groups_of_one_table():
     frame = pd.DataFrame({"dose": ["b", "a", "b", None, "c"], "x": [1.0, 2, 3, 4, 5]})
-    parts = split_all_groups(frame, "dose")
+    with pytest.raises(dd.InputError, match="'dose' names no group in 1 of 5 rows; fill it in"):
+        split_all_groups(frame, "dose")
+    parts = split_all_groups(frame.dropna(), "dose")
     assert {name: part["x"].tolist() for name, part in parts.items()} == {
-        "b": [1.0, 3.0], "a": [2.0], "(missing)": [4.0], "c": [5.0],
+        "b": [1.0, 3.0], "a": [2.0], "c": [5.0],
     }  # fmt: skip
     assert list(split_all_groups(frame, "dose", ["c", "a"])) == ["c", "a"]
     with pytest.raises(dd.InputError, match=r"no group 'z'; it holds 'b' \(2 rows\)"):
         split_all_groups(frame, "dose", ["a", "z"])
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, str])
+def test_whole_numbers_are_groups_without_decimals(kind):
+    frame = pd.DataFrame({"dose": [kind(k) for k in (1.0, 2.0, 1.0, 3.0)], "x": [1.0, 2, 3, 4]})
+    frame["dose"] = frame["dose"].astype(object)
+    assert list(split_all_groups(frame, "dose")) == ["1", "2", "3"]
+    frame.loc[3, "dose"] = None
+    assert split_groups(frame, "dose", "1.0", 2)[2:] == ("1", "2")
+    assert list(split_all_groups(frame, "dose", ["2", "1.0"])) == ["2", "1"]
+    with pytest.raises(dd.InputError, match="choose two"):  # rows without a group are not one
+        split_groups(frame[frame["dose"] != kind(2.0)], "dose")
+    versions = frame.assign(dose=["1.0", "1.1", "007", "2.0"])
+    assert list(split_all_groups(versions, "dose")) == ["1.0", "1.1", "007", "2.0"]

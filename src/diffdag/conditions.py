@@ -34,8 +34,8 @@ NO_SHARED_ORDER = (
     "order for all of them"
 )
 GIVEN_THE_ORDER = (
-    "confidence is that of a change if the common order is right: resamples were fitted along it, so it holds "
-    "no doubts about directions"
+    "confidence (and fdr=) is about the changes if the common order is right: resamples were fitted along it, so "
+    "doubts about directions do not count"
 )
 
 
@@ -67,7 +67,8 @@ def fit_conditions(
         As for `DifferenceDAG.fit`; with moments `missing` is not used.
     confidence, fdr : number, optional
         As for `DifferenceDAG.fit`; the model's own if left out. With more than one comparison resamples are
-        fitted along the common order. Moments cannot be resampled.
+        fitted along the common order, and both are about the changes if it is right. Moments cannot be
+        resampled.
     journal : path, optional
         A folder that keeps finished resamples, each comparison's in a folder of its own: an interrupted run
         continues.
@@ -341,5 +342,6 @@ def _refuse_small(steps: list[_Comparison]) -> None:
         needed = math.ceil(ROWS_PER_VARIABLE * wanted)
         raise InputError(
             f"{has}, and ordering {wanted} variables, as others can, takes {needed} in each condition; "
-            f"leave it out (--groups; or drop it from the dict), or order at most {most} variables in all comparisons (screen={most}, --screen {most})"
+            "leave it out (--groups; or drop it from the dict), or order at most "
+            f"{most} variables in all comparisons (screen={most}, --screen {most})"
         )

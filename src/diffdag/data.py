@@ -374,8 +374,8 @@ def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = N
     counts, rows_of = _groups(frame, group)
     if chosen is None and _NO_GROUP in counts:
         raise InputError(
-            f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill it "
-            "in, or name the groups to compare (--groups)"
+            f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill "
+            "it in, or name the groups to compare (--groups)"
         )
     wanted = list(counts) if chosen is None else [_asked(value, counts) for value in chosen]
     absent = [text for text in wanted if text not in counts]

@@ -110,7 +110,7 @@ def fit_samples(
         notes=(*_screening_notes(names, first, second, settings.screen), *_notes(answer)),
         noise_list=noise,
         mean_list=means,
-        **_places(answer),
+        **_places(answer, {change.variable for change in noise}),
     )
 
 
@@ -153,6 +153,7 @@ def fit_models(
         zero = np.zeros(p)
         one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
         edges = tuple(_estimated_edges(answer, _regressions(answer, one, two)))
+    noise = tuple(_exact_noise(answer, first, second))
     return DifferenceResult(
         edge_list=edges,
         variables=first.names,
@@ -160,8 +161,8 @@ def fit_models(
         samples=None,
         settings={**_settings(answer, problem, settings), "rows": rows},
         notes=tuple(_notes(answer)),
-        noise_list=tuple(_exact_noise(answer, first, second)),
-        **_places(answer),
+        noise_list=noise,
+        **_places(answer, {change.variable for change in noise}),
     )
 
 
@@ -252,10 +253,10 @@ def _how(optimum: Optimum, settings: OrderSettings) -> str:
     return "order given" if "order" in settings.known else "all admissible orders compared"
 
 
-def _places(answer: Answer) -> dict[str, Any]:
-    """Where each variable stands, by name."""
+def _places(answer: Answer, noisy: set[str]) -> dict[str, Any]:
+    """Where each variable stands, by name; changed noise makes one take part, too."""
     names, tied = answer.names, answer.tied()
-    active = answer.separate()
+    active = {k for k, name in enumerate(names) if name in noisy}
     for i, causes in answer.causes.items():
         active |= {i, *causes}
     loose = {node for edge in tied for node in edge}
