@@ -33,8 +33,8 @@ from diffdag.weights import regress_jointly
 
 # The price of a changed intercept, A + B sqrt(p).
 A, B = 1.0, 2.0
-# The search lets a variance differ for little, because edges would be wrong otherwise: in 10 to 28 % of data sets
-# without any change some variance does. Reported is one whose test, taken for a likelihood ratio, passes
+# The search lets a variance differ for little, because edges would be wrong otherwise: in 10 to 28 % of data
+# sets without any change some variance does. Reported is one whose test, taken for a likelihood ratio, passes
 # NOISE_A + NOISE_B log(p): 3 % of such data sets (p = 5, 10, 20; n = 100 to 5000; tuning seed 866000).
 NOISE_A, NOISE_B = 2.0, 2.9
 # A run is looked at if Hotelling's test of all its means rejects at this level, which the runs share.
