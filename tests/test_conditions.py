@@ -243,17 +243,14 @@ def test_moments_are_checked_and_cannot_be_resampled():
 
 
 def test_resamples_keep_to_the_common_order(tmp_path):
-    """c0 and c1 differ in one effect, whose direction only the comparison with c2 tells."""
-    rng = np.random.default_rng(862_011)
-    base = np.zeros((3, 3))
-    weak, strong = base.copy(), base.copy()
-    weak[1, 0] = 0.9
-    strong[1, 0], strong[2, 1], strong[2, 0] = 0.9, 1.0, -0.8
-    weights = {"c0": base, "c1": weak, "c2": strong}
-    tables = {name: dd.LinearSEM(w).sample(150, rng) for name, w in weights.items()}
+    """Alone, c0 and c2 do not tell which way the edge between X1 and X2 runs."""
+    models, rng = several(2, p=6, conditions=2)
+    tables = tables_of(models, rng, 300)
     model = dd.DifferenceDAG(n_jobs=1)
+    (alone,) = model.fit(tables["c0"], tables["c2"]).result_.edge_list
+    assert not alone.directed
     options = {"reference": "c0", "model": model, "journal": tmp_path}
-    result = dd.fit_conditions(tables, confidence=40, **options)
+    result = dd.fit_conditions(tables, confidence=20, **options)
     assert result.notes == (GIVEN_THE_ORDER,)
     place = {name: k for k, name in enumerate(result.order)}
     for one in result.pairs.values():
@@ -261,13 +258,13 @@ def test_resamples_keep_to_the_common_order(tmp_path):
         for share in one.stability.shares:
             assert place[share.source] < place[share.target]
             assert share.directed == share.found
-    edge = result.pairs["c0", "c1"].edge_list[0]
-    assert {edge.source, edge.target} == {"X1", "X2"}
+    (edge,) = result.pairs["c0", "c2"].edge_list
+    assert (edge.source, edge.target) == ("X2", "X1")
     assert edge.confidence > 0.9
     assert result.summary().count("if the common order is right") == 1
     kept = {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")}
     assert {path.parent.name for path in kept} == {"1-c0-c1", "2-c0-c2"}
-    assert dd.fit_conditions(tables, **options | {"model": dd.DifferenceDAG(n_jobs=1, confidence=40)}) == result
+    assert dd.fit_conditions(tables, **options | {"model": dd.DifferenceDAG(n_jobs=1, confidence=20)}) == result
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")} == kept
 
 
@@ -443,13 +440,13 @@ def test_confidence_noise_intercepts_and_the_test_are_shown(result):
         result.pairs["base", "two"],
         edge_list=(replace(edges[0], confidence=0.97), replace(edges[1], confidence=0.8)),
         noise_list=(NoiseChange("c", 0.5, 0.2, 2.5, 1e-8, 0.9),),
-        mean_list=(MeanChange("$x$", 0.4, 0.1, 1e-4),),
-        global_test=GlobalTest(1.0, 0.002, 999),
+        mean_list=(MeanChange("$x$", 0.9, 0.5, 0.4, 0.1, 1e-4),),
+        global_test=GlobalTest(0.002, 999),
     )
     shown = replace(result, pairs={**result.pairs, ("base", "two"): two})
     text = " ".join(shown.summary().split())
     for words in (text, render_page(shown)):
-        assert "+0.500 ± 0.100, 97%" in words
+        assert "+0.50 ± 0.10, 97%" in words
         assert "undirected, 80%" in words
         assert "and the confidence in the change" in words
         assert "Noise variance changed: c (0.500 to 0.200" in words

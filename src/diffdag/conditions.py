@@ -34,8 +34,8 @@ NO_SHARED_ORDER = (
     "order for all of them"
 )
 GIVEN_THE_ORDER = (
-    "confidence (and fdr=) is about the changes if the common order is right: resamples were fitted along it, so "
-    "doubts about directions do not count"
+    "confidence (and fdr=) is about the changes if the common order is right: resamples were fitted along it, "
+    "so doubts about directions do not count"
 )
 
 
