@@ -441,7 +441,7 @@ def test_confidence_noise_intercepts_and_the_test_are_shown(result):
         edge_list=(replace(edges[0], confidence=0.97), replace(edges[1], confidence=0.8)),
         noise_list=(NoiseChange("c", 0.5, 0.2, 2.5, 1e-8, 0.9),),
         mean_list=(MeanChange("$x$", 0.9, 0.5, 0.4, 0.1, 1e-4),),
-        global_test=GlobalTest(0.002, 999),
+        global_test=GlobalTest(0.002, 999, {}),
     )
     shown = replace(result, pairs={**result.pairs, ("base", "two"): two})
     text = " ".join(shown.summary().split())
