@@ -83,10 +83,10 @@ def fit_conditions(
     Notes
     -----
     The score of an order is the sum of its scores in all comparisons, so that each of them helps to direct the
-    edges of the others: on four conditions of 10 variables with 341 rows each, F1 rises from 0.91 to 0.94
+    edges of the others: on four conditions of 10 variables with 341 rows each, F1 rises from 0.92 to 0.95
     (benchmarks/conditions.py). Every comparison pays the same for a change as it would by itself. Without any
-    change, about 4 % of data sets of four conditions give an edge in some comparison with a reference, and
-    about 5 % if each is compared with each; with nine conditions and a reference it is 4 to 5 %. Where that is
+    change, 2 to 3 % of data sets of four conditions give an edge in some comparison with a reference, and
+    3 to 6 % if each is compared with each; with nine conditions and a reference it is about 4 %. Where that is
     too much, give the model a larger `penalty`.
 
     Examples
