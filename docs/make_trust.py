@@ -13,6 +13,7 @@ import io
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def draw(ax: Axes, run: Run) -> None:
         ax.errorbar(x, y, errors, color=colour, marker=marker, markersize=5, linewidth=1, capsize=2, label=kind)
     ax.axvspan(0.7, 0.9, color="#eef2f6", zorder=-1)
     ax.set(xlabel="stated confidence", ylabel="share that is right", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.set_title(run["title"].removeprefix("Reliability, "), fontsize=9, wrap=True)
+    ax.set_title(textwrap.fill(run["title"].removeprefix("Reliability, "), 44), fontsize=9)
     ax.legend(frameon=False, fontsize=8)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
