@@ -102,6 +102,11 @@ class Edge:
         object.__setattr__(self, "directed", bool(self.directed))
         plain_numbers(self, NUMBERS)
 
+    @property
+    def kind(self) -> str:
+        """The change in a word; ``"changed"`` if it is unknown, ``"undirected"`` without a direction."""
+        return (self.change or "changed") if self.directed else "undirected"
+
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
 

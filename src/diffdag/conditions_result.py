@@ -163,7 +163,7 @@ class ConditionsResult:
         import pandas as pd  # noqa: PLC0415
 
         rows = [
-            ["" if (edge := row.get(pair)) is None else kind_in_words(edge) for pair in self.pairs]
+            ["" if (edge := row.get(pair)) is None else edge.kind for pair in self.pairs]
             for row in self.by_edge.values()
         ]
         return pd.DataFrame(rows, self._labels(), list(self.titles.values()), dtype=object)
@@ -263,11 +263,6 @@ def _remove_earlier(place: Path, kept: set[str]) -> None:
                 path.unlink()
         with contextlib.suppress(OSError):  # something of somebody else's is in it
             (place / name).rmdir()
-
-
-def kind_in_words(edge: Edge) -> str:
-    """The kind of change of an edge."""
-    return (edge.change or "changed") if edge.directed else "undirected"
 
 
 def load_conditions(path: str | os.PathLike[str]) -> ConditionsResult:

@@ -37,6 +37,14 @@ SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take
 Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
 Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
 MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
+# What several commands tell the model.
+Noise = Annotated[
+    str | None, typer.Option(help="auto, or equal if no noise variance differs between the conditions.")
+]
+KnownOrder = Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")]
+CovarianceKind = Annotated[
+    str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
+]
 
 app = typer.Typer(
     name="diffdag",
@@ -222,6 +230,17 @@ def _read_moments(
         return both[0], both[1]
     late = drop if len(saved) == len(paths) else [name for name in drop or () if name in held]
     return choose(both[0], both[1], columns, late)
+
+
+@contextlib.contextmanager
+def resumable(kept: bool = True) -> Iterator[None]:
+    """Say, on an interruption, that finished work is kept, where it is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept:
+            say("what is finished is kept; the same command continues")
+        raise
 
 
 def print_files(files: Sequence[Path]) -> None:

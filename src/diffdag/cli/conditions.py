@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.cli.app import print_files, refuse, say
+from diffdag.cli.app import print_files, refuse, resumable, say
 
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
@@ -72,13 +72,8 @@ def fit_groups(
     from diffdag.progress import show_bars  # noqa: PLC0415
 
     options: dict[str, Any] = {"reference": reference, "model": model, "journal": out, **choice}
-    try:
-        with show_bars(WORKING) as told:
-            result = fit_conditions(tables, progress=told, **options)
-    except KeyboardInterrupt:
-        if out is not None and (model.confidence or model.fdr):
-            say("what is finished is kept; the same command continues")
-        raise
+    with resumable(out is not None and bool(model.confidence or model.fdr)), show_bars(WORKING) as told:
+        result = fit_conditions(tables, progress=told, **options)
     files = [] if out is None else result.save(out)
     if as_json:
         sys.stdout.write(result.to_json())

@@ -21,7 +21,7 @@ from diffdag.cli.app import (
     print_files,
     read_pair,
     refuse,
-    say,
+    resumable,
     split_methods,
     split_names,
     working,
@@ -179,12 +179,8 @@ def reproduce(
     from diffdag.experiments.runner import run  # noqa: PLC0415
     from diffdag.parallel import find_client  # noqa: PLC0415
 
-    try:
-        with find_client(dask) as client:
-            files, text = run(chosen, settings, folder, jobs, client)
-    except KeyboardInterrupt:
-        say("what is finished is kept; the same command continues")
-        raise
+    with resumable(), find_client(dask) as client:
+        files, text = run(chosen, settings, folder, jobs, client)
     print(text)
     print()
     print_files(files)

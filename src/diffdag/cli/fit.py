@@ -11,10 +11,13 @@ import typer
 
 from diffdag.cli.app import (
     Columns,
+    CovarianceKind,
     Drop,
     FirstGroup,
     Group,
+    KnownOrder,
     MissingRows,
+    Noise,
     SecondGroup,
     SecondTable,
     app,
@@ -22,6 +25,7 @@ from diffdag.cli.app import (
     print_files,
     read_pair,
     refuse,
+    resumable,
     say,
     split_names,
     split_numbers,
@@ -71,11 +75,8 @@ def fit(
         float | None,
         typer.Option(help="With --method paper: its epsilon; smaller entries count as zero."),
     ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
-    ] = None,
-    order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
+    noise: Noise = None,
+    order: KnownOrder = None,
     tiers: Annotated[
         Path | None, typer.Option(help="File with one tier a line, causes first: names separated by commas.")
     ] = None,
@@ -85,9 +86,7 @@ def fit(
     forbidden: Annotated[
         list[str] | None, typer.Option(help="Direction it cannot have: 'a->b'. May be repeated.")
     ] = None,
-    covariance: Annotated[
-        str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
-    ] = None,
+    covariance: CovarianceKind = None,
     effective_samples: Annotated[
         str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
     ] = None,
@@ -164,16 +163,11 @@ def fit(
     }
     if isinstance(one, Moments):
         _refuse_rows(covariance=covariance, effective_samples=effective_samples, **wishes)
-    try:
-        with show_bars(WORKING) as told:
-            if isinstance(one, Moments):
-                model.fit_moments(one, two, progress=told)
-            else:
-                model.fit(one, two, **choice, **wishes, journal=out, progress=told)
-    except KeyboardInterrupt:
-        if out is not None and (confidence or fdr):
-            say("what is finished is kept; the same command continues")
-        raise
+    with resumable(out is not None and bool(confidence or fdr)), show_bars(WORKING) as told:
+        if isinstance(one, Moments):
+            model.fit_moments(one, two, progress=told)
+        else:
+            model.fit(one, two, **choice, **wishes, journal=out, progress=told)
     _deliver(replace(model.result_, labels=labels), out, as_json=json)
 
 

@@ -14,13 +14,14 @@ from diffdag.cli.app import (
     FirstTable,
     Group,
     MissingRows,
+    Noise,
     SecondGroup,
     SecondTable,
     app,
     check_folder,
     print_files,
     read_pair,
-    say,
+    resumable,
     split_names,
     split_numbers,
 )
@@ -50,10 +51,7 @@ def path(
         str | None, typer.Option(help="Multiples of the number of variables that are ordered: 0.25,0.5,1.")
     ] = None,
     fits: Annotated[int, typer.Option(min=2, help="Halves a setting, with --by stability.")] = 50,
-    noise: Annotated[
-        str | None,
-        typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
-    ] = None,
+    noise: Noise = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Fits at a time; one a core if left out.")] = None,
     columns: Columns = None,
@@ -78,7 +76,7 @@ def path(
         name: None if text is None else split_numbers(f"--{name}", text) for name, text in lists.items()
     }
     model: dict[str, Any] = {"method": method or "order", "noise": noise or "auto"}
-    try:
+    with resumable(out is not None and by == "stability"):
         answer = settings_path(
             one,
             two,
@@ -92,10 +90,6 @@ def path(
             progress=True,
             **({} if isinstance(one, Moments) else choice),
         )
-    except KeyboardInterrupt:
-        if out is not None and by == "stability":
-            say("what is finished is kept; the same command continues")
-        raise
     files = [] if out is None else answer.save(out)
     print(answer.to_json() if json else path_text(answer), end="")
     if files and not json:

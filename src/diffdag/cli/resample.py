@@ -9,11 +9,14 @@ import typer
 
 from diffdag.cli.app import (
     Columns,
+    CovarianceKind,
     Drop,
     FirstGroup,
     FirstTable,
     Group,
+    KnownOrder,
     MissingRows,
+    Noise,
     SecondGroup,
     SecondTable,
     app,
@@ -21,7 +24,7 @@ from diffdag.cli.app import (
     print_files,
     read_pair,
     refuse,
-    say,
+    resumable,
     split_names,
 )
 from diffdag.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
@@ -43,14 +46,9 @@ def resample(
         str, typer.Option(help="bootstrap (with replacement), or half of the rows (in complementary pairs).")
     ] = "bootstrap",
     method: Method = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(help="auto, or equal if no noise variance differs between the conditions."),
-    ] = None,
-    order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
-    covariance: Annotated[
-        str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
-    ] = None,
+    noise: Noise = None,
+    order: KnownOrder = None,
+    covariance: CovarianceKind = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same resamples.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
     dask: Dask = None,
@@ -74,27 +72,22 @@ def resample(
 
     options = {"method": method, "noise": noise, "order": split_names(order), "covariance": covariance}
     settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    try:
-        with find_client(dask) as client:
-            answer = resample_fits(
-                one,
-                two,
-                model=DifferenceDAG(**settings),
-                fits=fits,
-                kind=kind,  # type: ignore[arg-type]  # checked there
-                rng=seed,
-                n_jobs=jobs,
-                client=client,
-                journal=None if out is None else out / "resamples.journal",
-                progress=True,
-                columns=split_names(columns),
-                drop=split_names(drop),
-                missing=missing,  # type: ignore[arg-type]
-            )
-    except KeyboardInterrupt:
-        if out is not None:
-            say("what is finished is kept; the same command continues")
-        raise
+    with resumable(out is not None), find_client(dask) as client:
+        answer = resample_fits(
+            one,
+            two,
+            model=DifferenceDAG(**settings),
+            fits=fits,
+            kind=kind,  # type: ignore[arg-type]  # checked there
+            rng=seed,
+            n_jobs=jobs,
+            client=client,
+            journal=None if out is None else out / "resamples.journal",
+            progress=True,
+            columns=split_names(columns),
+            drop=split_names(drop),
+            missing=missing,  # type: ignore[arg-type]
+        )
     files = [] if out is None else _write(answer, out)
     print(answer.to_json() if json else resamples_text(answer), end="")
     if files and not json:

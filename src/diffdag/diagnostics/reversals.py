@@ -89,15 +89,11 @@ class AllOrders:
     """Least costs of all sets of variables, by dynamic programming; a number's bits say who is in a set."""
 
     def __init__(self, problem: Problem) -> None:
-        from diffdag.ordersearch.dynamic import best_order, tabulate  # noqa: PLC0415
-        from diffdag.ordersearch.score import EXHAUSTIVE  # noqa: PLC0415
-        from diffdag.ordersearch.state import new_space  # noqa: PLC0415
+        from diffdag.ordersearch.dynamic import best_order  # noqa: PLC0415
 
-        p = problem.p
-        sets = 1 << p
+        p, sets = problem.p, 1 << problem.p
         self.problem = problem
-        costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
-        tabulate(new_space(problem.first, EXHAUSTIVE), problem.pooled, problem.rules, costs, changes)
+        costs, _ = problem.tabulate()
         self.before, last, order = np.empty(sets), np.empty(sets, np.int64), np.empty(p, np.int64)
         self.best = float(best_order(costs, problem.rules.before, self.before, last, order))
         self.behind = _behind(costs)

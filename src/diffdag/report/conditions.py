@@ -15,12 +15,12 @@ from markupsafe import Markup
 from matplotlib import rc_context
 
 from diffdag.changes import Edge
-from diffdag.conditions_result import ConditionsResult, kind_in_words
+from diffdag.conditions_result import ConditionsResult
 from diffdag.report import exchange
 from diffdag.report.evidence import evidence_lines, mean_words, noise_words
 from diffdag.report.page import PACKAGES, _environment, _inline
 from diffdag.report.panels import plot_conditions
-from diffdag.report.plot import STYLES, kind_of
+from diffdag.report.plot import STYLES
 from diffdag.report.text import (
     WIDTH,
     NumberFormat,
@@ -158,9 +158,9 @@ def _cell(edge: Edge | None, show: NumberFormat, largest: float) -> dict[str, An
         return {"text": "", "kind": "", "shade": 0}
     sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
     if edge.delta is None:
-        return {"text": kind_in_words(edge) + sure, "kind": kind_of(edge), "shade": 1}
+        return {"text": edge.kind + sure, "kind": edge.kind, "shade": 1}
     shade = max(1, round(SHADES * abs(edge.delta) / largest))
-    return {"text": delta_text(edge, show) + sure, "kind": kind_of(edge), "shade": shade}
+    return {"text": delta_text(edge, show) + sure, "kind": edge.kind, "shade": shade}
 
 
 def to_json(result: ConditionsResult) -> str:

@@ -15,7 +15,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from diffdag.report.evidence import evidence_lines, mean_words, noise_words, warnings_of
-from diffdag.report.plot import STYLES, kind_of, plot_difference
+from diffdag.report.plot import STYLES, plot_difference
 from diffdag.report.text import (
     NumberFormat,
     by_size,
@@ -118,7 +118,7 @@ def _rows(result: DifferenceResult) -> list[dict[str, str]]:
             "source": edge.source,
             "arrow": "→" if edge.directed else "—",
             "target": edge.target,
-            "kind": kind_of(edge),
+            "kind": edge.kind,
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
             "delta": delta_text(edge, show),

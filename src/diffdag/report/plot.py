@@ -79,13 +79,6 @@ def plot_difference(result: DifferenceResult, ax: Axes | None = None) -> Axes:
     return _Picture(result).draw(ax)
 
 
-def kind_of(edge: Edge) -> str:
-    """Return the kind of an edge, a key of `STYLES`."""
-    if not edge.directed:
-        return "undirected"
-    return edge.change or "changed"
-
-
 class _Picture:
     """What is drawn, with its size, before there are axes to draw on."""
 
@@ -126,7 +119,7 @@ class _Picture:
 
     def _legend(self, width: float) -> tuple[list[tuple[str, float, float]], float]:
         """Place the kinds that occur in lines no longer than `width`: kind, x, height above the foot."""
-        present = {kind_of(edge) for edge in self.edges}
+        present = {edge.kind for edge in self.edges}
         kinds = [kind for kind in STYLES if kind in present] + ["unresolved"] * bool(self.unresolved)
         items: list[tuple[str, float, float]] = []
         x = y = 0.0
@@ -185,7 +178,7 @@ class _Picture:
         for piece in curve.pieces:
             points += map(self._at, piece)
             codes += [Path.LINETO] if len(piece) == 1 else [Path.CURVE4] * 3
-        stroke = self._stroke(kind_of(edge), width)
+        stroke = self._stroke(edge.kind, width)
         ax.add_patch(PathPatch(Path(points, codes), zorder=1, capstyle="butt", **stroke))
         if curve.head:
             tip, base = map(self._at, curve.head)

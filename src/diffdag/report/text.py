@@ -123,8 +123,7 @@ def edge_table(result: DifferenceResult) -> str:
     rows = [heads + ["95 % interval"] * with_interval + ["confidence"] * with_confidence]
     for edge in edges:
         arrow = "->" if edge.directed else "--"
-        kind = edge.change or ("changed" if edge.directed else "undirected")
-        cells = [f"{_name(edge.source)} {arrow} {_name(edge.target)}", kind]
+        cells = [f"{_name(edge.source)} {arrow} {_name(edge.target)}", edge.kind]
         cells += [show(edge.weight_first), show(edge.weight_second), delta_text(edge, show)]
         cells += [interval_text(edge, show)] * with_interval
         rows.append(cells + [percent(edge.confidence)] * with_confidence)
