@@ -1,0 +1,55 @@
+"""A real browser for tests of pages: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of a process."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        if os.environ.get("DIFFDAG_NEEDS_BROWSER"):
+            pytest.fail("no Chromium found, and DIFFDAG_NEEDS_BROWSER is set")
+        pytest.skip("no Chromium found; install it to test pages (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A page, and everything it complained of or asked for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)  # errors and warnings on the console, uncaught exceptions
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Visit]:
+    """A fresh page as wide as a desktop; `visit.page.set_viewport_size(PHONE)` makes it a phone's."""
+    context = chromium.new_context(viewport=DESKTOP, accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    seen = Visit(page)
+    page.on("console", lambda said: said.type in ("error", "warning") and seen.complaints.append(said.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    yield seen
+    context.close()
