@@ -19,6 +19,7 @@ from diffdag.moments import Moments, choose
 from diffdag.precision.problem import standardise
 from diffdag.progress import Progress, Told
 from diffdag.result import DifferenceResult
+from diffdag.scatter import edge_scatters
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
 
 if TYPE_CHECKING:
@@ -276,7 +277,7 @@ class _Comparison(DifferenceDAG):
         told, known = _told(progress), self._knowledge(self.names)
         both = self.moments()
         result = self._fit_moments(self.names, *both, known, self.kept, (), told).result_
-        return replace(result, checks=check_moments_only(*both, result))
+        return replace(result, checks=check_moments_only(*both, result), scatters=edge_scatters(result, *both))
 
     def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
         which = None if kept is None else tuple(kept.members)

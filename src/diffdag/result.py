@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from diffdag.atomic import write_atomic
 from diffdag.changes import RARE, Edge, MeanChange, NoiseChange
 from diffdag.evidence import Check, GlobalTest, Sensitivity, Stability
+from diffdag.scatter import EdgeScatter
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class DifferenceResult:
         The test of no change at all.
     sensitivity : Sensitivity, optional
         How far the answer depends on the penalty, or the threshold.
+    scatters : tuple of EdgeScatter
+        What the largest changes look like in the rows, as far as that is known; see also `scatter_of`.
 
     Examples
     --------
@@ -101,12 +104,14 @@ class DifferenceResult:
     stability: Stability | None = None
     global_test: GlobalTest | None = None
     sensitivity: Sensitivity | None = None
+    scatters: tuple[EdgeScatter, ...] = ()
 
     def __post_init__(self) -> None:
         plain: dict[str, object] = {
             **{name: tuple(getattr(self, name)) for name in ("variables", "invariant", "unresolved")},
             **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
-            **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list", "checks")},
+            **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list")},
+            **{name: tuple(getattr(self, name)) for name in ("checks", "scatters")},
             "order": tuple(tuple(layer) for layer in self.order),
             "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
             "settings": _plain(self.settings),
@@ -137,10 +142,8 @@ class DifferenceResult:
                 raise ValueError(f"{what} names a variable twice")
             if not known.issuperset(names):
                 raise ValueError(f"{what} names {min(set(names) - known)!r}, which is not a variable")
-        pairs = [
-            (e.source, e.target) if e.directed else frozenset((e.source, e.target)) for e in self.edge_list
-        ]
-        if len(set(pairs)) < len(pairs):
+        keys = [(e.source, e.target) if e.directed else frozenset((e.source, e.target)) for e in self.edge_list]
+        if len(set(keys)) < len(keys):
             raise ValueError("edges names an edge twice")
         for edge in self.edge_list:
             if not known.issuperset((edge.source, edge.target)):
@@ -148,6 +151,9 @@ class DifferenceResult:
         moved = {change.variable for change in self.noise_list} | {change.variable for change in self.mean_list}
         if not known.issuperset(moved):
             raise ValueError(f"noise or mean of {min(moved - known)!r} changed, which is not a variable")
+        pairs = {(edge.source, edge.target) for edge in self.edge_list}
+        if any((scatter.source, scatter.target) not in pairs for scatter in self.scatters):
+            raise ValueError("scatters shows an edge that is not among the edges")
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
@@ -198,6 +204,11 @@ class DifferenceResult:
     def changed_mean(self) -> pd.DataFrame:
         """Variables whose intercept changed: variable, means, delta, standard error, p-value[, confidence]."""
         return _table(self.mean_list, MeanChange)
+
+    def scatter_of(self, source: str, target: str) -> EdgeScatter | None:
+        """What one changed edge looks like in the rows; None where that is not known."""
+        ends = (source, target)
+        return next((found for found in self.scatters if (found.source, found.target) == ends), None)
 
     def summary(self) -> str:
         """Return the answer as text of about 100 columns."""

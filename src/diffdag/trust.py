@@ -14,10 +14,13 @@ from diffdag.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
 from diffdag.evidence import Sensitivity, Share, Stability
+from diffdag.moments import Moments
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
 from diffdag.resampling import NoneFitted, Resamples, Workers, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
+from diffdag.robust import RANKED, table_scores
+from diffdag.scatter import POINTS, choose_rows, edge_scatters
 from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
 from diffdag.stability import expected_false_bound
@@ -42,6 +45,7 @@ class Wishes(TypedDict, total=False):
     cutoff: float | None
     test: int | bool | None
     journal: str | Path | None
+    points: int | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Plan:
     cutoff: float
     permutations: int  # 0 for none
     journal: Path | None
+    points: int  # rows of each table that the answer may show
 
     @classmethod
     def of(cls, **wishes: Unpack[Wishes]) -> Plan:
@@ -82,7 +87,11 @@ class Plan:
             raise InputError(f"journal must be the path of a folder; it is {journal!r}")
         if journal is not None and Path(journal).is_file():
             raise InputError(f"journal '{journal}' is a file; give a folder")
-        return cls(int(fits), fdr, float(cutoff), permutations, None if journal is None else Path(journal))  # type: ignore[arg-type]
+        points = POINTS if wishes.get("points") is None else wishes["points"]
+        if not _is_number(points, whole=True) or points < 0:  # type: ignore[operator]
+            raise InputError(f"points must be a whole number of rows, 0 for none; it is {points!r}")
+        place = None if journal is None else Path(journal)
+        return cls(int(fits), fdr, float(cutoff), permutations, place, int(points))  # type: ignore[arg-type]
 
     def journal_of(self, kind: str) -> Path | None:
         """Where finished fits of one kind are kept."""
@@ -109,6 +118,8 @@ def examine(
         _check_split(model, intervals)
         tables, held_out = split_rows(tables, model.rng)
     result = model.fit_tables(tables, progress=told if callable(told) else None).result_
+    if model.covariance != "sample":
+        result = replace(result, settings={**result.settings, "covariance": model.covariance})
     result = weigh(result, tables, model, plan, **workers)
     kept = kept_columns(result)
     moments = model.moments_of(tables, kept)
@@ -116,7 +127,31 @@ def examine(
         known = model.known_order(tables.names, kept)
         result = measure(result, moments, *model.moments_of(held_out, kept), known)
     result = replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
-    return result if plan.fdr is None else control_false_edges(result, plan.fdr)
+    if plan.fdr is not None:
+        result = control_false_edges(result, plan.fdr)
+    return _with_scatters(result, tables, model, moments, plan.points)
+
+
+def _with_scatters(
+    result: DifferenceResult,
+    tables: Tables,
+    model: DifferenceDAG,
+    moments: tuple[Moments, Moments],
+    points: int,
+) -> DifferenceResult:
+    """The answer with what its edges look like in some of the rows, on the scale they were compared on."""
+    if not result.edge_list:
+        return result
+    columns = kept_columns(result)
+    both = (tables.first, tables.second)
+    if model.covariance == "sample":
+        both = (choose_rows(both[0], points), choose_rows(both[1], points))
+    if columns is not None:
+        both = (both[0][:, columns], both[1][:, columns])
+    one, two = table_scores(*both, model.covariance) if points else both
+    rows = choose_rows(one, points), choose_rows(two, points)
+    ranked = model.covariance in RANKED
+    return replace(result, scatters=edge_scatters(result, *moments, rows, scores=ranked))
 
 
 def _without_test(plan: Plan, asked: object) -> Plan:

@@ -20,6 +20,7 @@ from diffdag.changes import NUMBERS, Edge, MeanChange, NoiseChange
 from diffdag.evidence import Check, GlobalTest, Sensitivity, Share, Stability
 from diffdag.report.text import printable
 from diffdag.result import DifferenceResult, same_entries
+from diffdag.scatter import Cloud, EdgeScatter
 from diffdag.validation import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ OPTIONAL: Json = {
     "stability": None,
     "global_test": None,
     "sensitivity": None,
+    "scatters": [],
     "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []},
 }
 
@@ -67,6 +69,7 @@ def to_json(result: DifferenceResult) -> str:
         "stability": result.stability and asdict(result.stability),
         "global_test": result.global_test and asdict(result.global_test),
         "sensitivity": result.sensitivity and asdict(result.sensitivity),
+        "scatters": [asdict(scatter) for scatter in result.scatters],
         "delta_precision": _sparse(result.delta_entries),
     }
     lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
@@ -199,6 +202,7 @@ class _Reader:
             stability=self.stability(content),
             global_test=self.global_test(content),
             sensitivity=self.sensitivity(content),
+            scatters=tuple(self.scatter(item) for item in self.get(content, "scatters", list)),
         )
 
     def get(self, content: Json, key: str, kind: type | tuple[type, ...]) -> Any:
@@ -288,6 +292,16 @@ class _Reader:
     def sensitivity(self, content: Json) -> Sensitivity | None:
         given = self.get(content, "sensitivity", (dict, type(None)))
         return None if given is None else self.record(given, Sensitivity)
+
+    def scatter(self, item: object) -> EdgeScatter:
+        if not isinstance(item, dict):
+            self.fail(f"a scatter is {_short(item)}, expected an object")
+        clouds = {key: self.cloud(self.get(item, key, dict)) for key in ("first", "second")}
+        return self.record({**item, **clouds}, EdgeScatter)
+
+    def cloud(self, item: Json) -> Cloud:
+        points = {key: tuple(self.number(v, key) for v in self.get(item, key, list)) for key in ("x", "y")}
+        return self.record({**item, **points}, Cloud)
 
     def present(self, item: Json) -> tuple[str, ...]:
         for key in NUMBERS:

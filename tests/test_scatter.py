@@ -1,0 +1,138 @@
+"""Scatters show the regressions that the weights come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import diffdag as dd
+from diffdag.report.exchange import from_json, to_json
+from diffdag.scatter import POINTS, Cloud, choose_rows
+
+
+@pytest.fixture(scope="module")
+def tables():
+    pair = dd.simulate_pair(p=8, neighbours=4, changes=2, weights=(0.6, 1.0), rng=11)
+    return pair.first.sample(400, rng=1) + np.arange(8) / 8, pair.second.sample(500, rng=2) - 0.3
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    return dd.DifferenceDAG().fit(*tables).result_
+
+
+def stacked_residuals(tables, result, edge):
+    """Residuals of least squares on both tables at once, written out with dummies: no moments, no shortcut."""
+    names = list(result.variables)
+    order = result.settings["search_order"]
+    earlier = [names.index(name) for name in order[: order.index(edge.target)]]
+    causes = [names.index(e.source) for e in result.edge_list if e.target == edge.target]
+    one, two = tables
+    zeros = np.zeros((len(two), len(causes)))
+    design = np.block(
+        [
+            [one[:, earlier], one[:, causes], np.ones((len(one), 1)), np.zeros((len(one), 1))],
+            [two[:, earlier], zeros, np.zeros((len(two), 1)), np.ones((len(two), 1))],
+        ]
+    )
+    target = np.concatenate([t[:, names.index(edge.target)] for t in tables])
+    rest = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+    return rest[: len(one)], rest[len(one) :]
+
+
+def test_points_lie_around_the_line_as_rows_around_the_regression(tables, result):
+    assert not result.noise_list  # so that both conditions weigh the same in the reference
+    assert len(result.scatters) == len(result.edge_list) > 0
+    for edge in result.edge_list:
+        scatter = result.scatter_of(edge.source, edge.target)
+        assert scatter.adjusted
+        assert (scatter.first.slope, scatter.second.slope) == (edge.weight_first, edge.weight_second)
+        residuals = stacked_residuals(tables, result, edge)
+        column = result.variables.index(edge.source)
+        for cloud, table, rest in zip((scatter.first, scatter.second), tables, residuals, strict=True):
+            x, y = np.array(cloud.x), np.array(cloud.y)
+            np.testing.assert_allclose(x, choose_rows(table)[:, column], atol=np.ptp(x) / 1000)
+            np.testing.assert_allclose(
+                y - cloud.intercept - cloud.slope * x, choose_rows(rest[:, None])[:, 0], atol=np.ptp(x) / 500
+            )
+            assert cloud.noise == pytest.approx(rest.std(), rel=1e-6)
+            assert (cloud.low + cloud.high) / 2 == pytest.approx(table[:, column].mean())
+
+
+def test_no_more_rows_than_asked_for(tables):
+    assert all(
+        len(s.first.x) == POINTS == len(s.second.y) for s in dd.DifferenceDAG().fit(*tables).result_.scatters
+    )
+    few = dd.DifferenceDAG().fit(*tables, points=7).result_.scatters
+    assert {len(cloud.x) for s in few for cloud in (s.first, s.second)} == {7}
+    none = dd.DifferenceDAG().fit(*tables, points=0).result_.scatters
+    assert {len(cloud.x) for s in none for cloud in (s.first, s.second)} == {0}
+    assert [s.first.slope for s in none] == [s.first.slope for s in few]
+
+
+@pytest.mark.parametrize("points", [-1, 1.5, True, "many"])
+def test_points_have_to_be_a_number_of_rows(tables, points):
+    with pytest.raises(dd.InputError, match="points must be a whole number of rows"):
+        dd.DifferenceDAG().fit(*tables, points=points)
+
+
+def test_moments_give_the_same_lines(tables, result):
+    moments = [dd.Moments.from_array(table) for table in tables]
+    found = dd.DifferenceDAG().fit_moments(*moments).result_
+    assert [s.first.x for s in found.scatters] == [()] * len(found.edge_list)
+    for one, two in zip(found.scatters, result.scatters, strict=True):
+        assert one.first.intercept == pytest.approx(two.first.intercept)
+        assert one.second.noise == pytest.approx(two.second.noise)
+
+
+def test_an_undirected_edge_shows_the_rows_as_they_are():
+    first, second = dd.load_sachs_pair("u0126")
+    found = dd.DifferenceDAG().fit(first, second).result_
+    loose = [e for e in found.edge_list if not e.directed]
+    assert loose
+    for edge in loose:
+        scatter = found.scatter_of(edge.source, edge.target)
+        assert not scatter.adjusted
+        slope, level = np.polyfit(first[edge.source], first[edge.target], 1)
+        assert scatter.first.slope == pytest.approx(slope)
+        assert scatter.first.intercept == pytest.approx(level)
+
+
+@pytest.mark.parametrize("covariance", ["winsorised", "spearman"])
+def test_robust_fits_show_the_scale_they_were_made_on(tables, covariance):
+    wild = tables[0].copy()
+    wild[3] *= 1e3
+    found = dd.DifferenceDAG(covariance=covariance).fit(wild, tables[1]).result_
+    assert found.settings["covariance"] == covariance
+    assert found.scatters
+    assert {s.scores for s in found.scatters} == {covariance == "spearman"}
+    assert max(abs(x) for s in found.scatters for x in s.first.x) < 100
+
+
+def test_the_paper_and_false_edges_kept_few(tables):
+    paper = dd.DifferenceDAG(method="paper", estimator="dtrace").fit(*tables).result_
+    for edge in paper.edge_list:
+        if edge.weight_first is not None:
+            assert paper.scatter_of(edge.source, edge.target).first.slope == edge.weight_first
+    sure = dd.DifferenceDAG().fit(*tables, confidence=20, fdr=0.2, test=False).result_
+    assert {(s.source, s.target) for s in sure.scatters} == {(e.source, e.target) for e in sure.edge_list}
+
+
+def test_they_survive_a_file_and_damage_is_named(result):
+    text = to_json(result)
+    assert from_json(text, "r") == result
+    assert from_json(text.replace('"scatters"', '"other"'), "r").scatters == ()
+    for old, new, message in [
+        ('"adjusted": true', '"adjusted": 3', "'adjusted' is 3, expected true or false"),
+        ('"x": [', '"x": ["a", ', "'x' is 'a', expected a finite number"),
+        ('"x": [', '"x": [1, ', "different numbers of x and y"),
+        ('"scatters": [{"source": "', '"scatters": [{"source": "un', "not among the edges"),
+    ]:
+        assert old in text
+        with pytest.raises(dd.InputError, match=message):
+            from_json(text.replace(old, new, 1), "r")
+
+
+def test_a_cloud_has_as_many_x_as_y():
+    with pytest.raises(ValueError, match="different numbers"):
+        Cloud((1.0,), (), 0.0, 0.0, 0.0, 1.0, 1.0)
