@@ -111,7 +111,7 @@ def test_means_are_compared_as_by_welch():
 
 
 @pytest.mark.parametrize(
-    ("options", "remedy"), [({"noise": "equal"}, "noise= at 'auto'"), ({"method": "paper"}, "method='order'")]
+    ("options", "remedy"), [({"noise": "equal"}, "noise='auto'"), ({"method": "paper"}, "method='order'")]
 )
 def test_noise_variances_matter_where_they_are_taken_for_equal(options, remedy):
     pair, (first, _) = draw()

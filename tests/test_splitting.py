@@ -104,7 +104,7 @@ def test_few_rows_of_one_noisy_condition_give_wide_intervals():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"method": "paper"}, "needs method='order'"),
+        ({"method": "paper"}, "need method='order'"),
         ({"effective_samples": 100.0}, "time series cannot be split"),
     ],
 )

@@ -51,6 +51,7 @@ def fit_conditions(
     confidence: int | None = None,
     fdr: float | None = None,
     journal: str | Path | None = None,
+    points: int | None = None,
     progress: Progress = None,
 ) -> ConditionsResult:
     """Compare two or more conditions, with one causal order for all of them.
@@ -73,6 +74,8 @@ def fit_conditions(
     journal : path, optional
         A folder that keeps finished resamples, each comparison's in a folder of its own: an interrupted run
         continues.
+    points : int, optional
+        As for `DifferenceDAG.fit`.
     progress : bool or callable, optional
         As for `DifferenceDAG.fit`.
 
@@ -104,7 +107,7 @@ def fit_conditions(
             f"conditions need names and are a {type(tables).__name__}; give a dict, {{name: table}}"
         )
     compared = _comparisons(list(tables), reference)
-    parameters = _parameters(model, tables, confidence, fdr, journal)
+    parameters = _parameters(model, tables, confidence, fdr, journal, points)
     parts = _align(dict(tables), compared, columns, drop, missing)
     steps = {pair: _Comparison(**parameters).take(pair, *part) for pair, part in parts.items()}
     notes: list[str] = []
@@ -116,7 +119,9 @@ def fit_conditions(
     places = {
         pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
     }
-    pairs = {pair: replace(step.finish(progress, places[pair]), labels=pair) for pair, step in steps.items()}
+    pairs = {
+        pair: replace(step.finish(progress, places[pair], points), labels=pair) for pair, step in steps.items()
+    }
     if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
         notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
@@ -128,6 +133,7 @@ def _parameters(
     confidence: int | None,
     fdr: float | None,
     journal: str | Path | None,
+    points: int | None,
 ) -> dict[str, Any]:
     """How to compare, checked as far as the values of the tables do not matter."""
     parameters = (model or DifferenceDAG()).get_params()
@@ -137,7 +143,7 @@ def _parameters(
     DifferenceDAG(**parameters).check_parameters()
     from diffdag.trust import Plan  # noqa: PLC0415 - resamples are fitted by the estimator
 
-    Plan.of(confidence=parameters["confidence"], fdr=parameters["fdr"], journal=journal)
+    Plan.of(confidence=parameters["confidence"], fdr=parameters["fdr"], journal=journal, points=points)
     if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
         raise InputError(
             f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
@@ -264,12 +270,13 @@ class _Comparison(DifferenceDAG):
             parameters["required"] = [*(self.required or ()), *itertools.pairwise(self.along)]
         return parameters
 
-    def finish(self, progress: Progress, journal: Path | None) -> DifferenceResult:
+    def finish(self, progress: Progress, journal: Path | None, points: int | None) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""
         if isinstance(self.both, Tables):
             from diffdag.trust import examine  # noqa: PLC0415
 
             wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
+            wishes["points"] = points
             workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": progress}
             result = examine(self, self.both, None, wishes, workers)
             conditional = bool(self.along) and result.stability is not None

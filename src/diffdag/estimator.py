@@ -425,5 +425,5 @@ def _among(knowledge: BoolArray | None, members: Sequence[int]) -> BoolArray:
 def _fewer_rows(rows: tuple[int, int], worth: tuple[int, int]) -> str:
     return (
         f"the {rows[0]} and {rows[1]} rows are worth {worth[0]} and {worth[1]} independent ones with a sample "
-        "covariance (covariance=, effective_samples=)"
+        "covariance (options covariance and effective_samples)"
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from diffdag.coordinates import Coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +237,55 @@ class DifferenceResult:
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """Return a graph of all variables; an undirected edge appears in both directions."""
-        from diffdag.report.exchange import to_networkx  # noqa: PLC0415
+        from diffdag.report.graphs import to_networkx  # noqa: PLC0415
 
         return to_networkx(self)
+
+    def to_graphml(self) -> str:
+        """Return that graph as GraphML."""
+        from diffdag.report.graphs import to_graphml  # noqa: PLC0415
+
+        return to_graphml(self)
+
+    def to_cytoscape(self) -> dict[str, Any]:
+        """Return the graph as Cytoscape.js takes it; saved as JSON in a ``.cyjs`` file, Cytoscape reads it."""
+        from diffdag.report.graphs import to_cytoscape  # noqa: PLC0415
+
+        return to_cytoscape(self)
+
+    def to_dot(self) -> str:
+        """Return the changed edges in the language of Graphviz, each kind with its colour and line."""
+        from diffdag.report.graphs import to_dot  # noqa: PLC0415
+
+        return to_dot(self)
+
+    def to_sif(self) -> str:
+        """Return the changed edges in Cytoscape's simple format: source, kind, target, separated by tabs."""
+        from diffdag.report.graphs import to_sif  # noqa: PLC0415
+
+        return to_sif(self)
+
+    def to_causallearn(self) -> Any:
+        """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
+        from diffdag.report.graphs import to_causallearn  # noqa: PLC0415
+
+        return to_causallearn(self)
+
+    def to_dowhy(self, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
+        """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
+
+        This is the graph of the effects that *changed*, not the causal graph of either condition: two
+        variables without an edge here may well affect each other, equally in both. It says where to look, and
+        is no ground for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
+
+        Parameters
+        ----------
+        undirected : {"error", "drop"}
+            What to do about changes whose direction is unknown: DoWhy has no place for them.
+        """
+        from diffdag.report.graphs import to_dowhy  # noqa: PLC0415
+
+        return to_dowhy(self, undirected)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the difference DAG, causes on top."""
@@ -245,7 +293,25 @@ class DifferenceResult:
 
         return plot_difference(self, ax)
 
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+    def plot_precision(self, ax: Axes | None = None) -> Axes:
+        """Draw the difference of the precision matrices as a heat map."""
+        from diffdag.report.heatmap import plot_precision  # noqa: PLC0415
+
+        return plot_precision(self, ax)
+
+    def plot_edge(self, source: str, target: str, ax: Axes | None = None) -> Axes:
+        """Draw one changed edge: rows and regression lines of both conditions."""
+        from diffdag.report.scatter_plot import plot_edge  # noqa: PLC0415
+
+        return plot_edge(self, source, target, ax)
+
+    def plot_brain(self, coordinates: Coordinates, ax: Axes | None = None) -> Axes:
+        """Draw the changed edges between brain regions, seen from above; `coordinates` in mm by name."""
+        from diffdag.report.brain import plot_brain  # noqa: PLC0415
+
+        return plot_brain(self, coordinates, ax)
+
+    def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, graph.graphml and report.html.
 
         Everything is rendered before the first file is written, and each file is written completely or
@@ -255,20 +321,26 @@ class DifferenceResult:
         ----------
         folder : path-like
             Created where missing.
+        coordinates : mapping of str to (x, y, z), optional
+            Places of brain regions in mm, for a view of the brain in the report; see
+            `diffdag.read_coordinates`.
 
         Returns
         -------
         list of Path
             The files written.
         """
-        from diffdag.report.exchange import to_csv, to_graphml, to_json  # noqa: PLC0415
+        from diffdag.report.exchange import to_csv, to_json  # noqa: PLC0415
+        from diffdag.report.graphs import to_graphml  # noqa: PLC0415
         from diffdag.report.page import render_page  # noqa: PLC0415
 
         contents = {
             "result.json": to_json(self).encode("utf-8"),
             "edges.csv": to_csv(self).encode("utf-8"),
             "graph.graphml": to_graphml(self).encode("utf-8"),
-            "report.html": render_page(self).encode("utf-8"),
+            "report.html": (
+                render_page(self) if coordinates is None else render_page(self, coordinates=coordinates)
+            ).encode("utf-8"),
         }
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)

@@ -30,9 +30,6 @@ from diffdag.validation import InputError
 from diffdag.weights import regress_jointly
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from diffdag.ordersearch.search import Found
 
 LEVEL = 0.95
@@ -194,7 +191,7 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
                 f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
-                "predecessors; leave intervals='split' out, or keep fewer variables (screen=)"
+                "predecessors; leave split intervals out, or keep fewer variables (screen=, --screen)"
             )
         fit = regress_jointly(first, second, i, earlier, causes, i in structure.separate)
         rows = first.n + second.n - 2 - len(earlier) - len(causes)

@@ -24,7 +24,7 @@ from diffdag.scatter import POINTS, choose_rows, edge_scatters
 from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
 from diffdag.stability import expected_false_bound
-from diffdag.validation import InputError, join_names, plural
+from diffdag.validation import InputError, join_names, option_words, plural
 
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
@@ -166,9 +166,9 @@ def _check_split(model: DifferenceDAG, intervals: str) -> None:
     if intervals != "split":
         raise InputError(f"intervals must be 'split' or None; it is {intervals!r}")
     if model.method != "order":
-        raise InputError("intervals='split' needs method='order'; leave it out")
+        raise InputError(f"split intervals need {option_words('method', 'order')}; leave them out")
     if model.effective_samples is not None:
-        raise InputError("the rows of a time series cannot be split at random; leave intervals='split' out")
+        raise InputError("the rows of a time series cannot be split at random; leave split intervals out")
 
 
 def weigh(

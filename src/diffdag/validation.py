@@ -61,6 +61,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def option_words(name: str, value: str) -> str:
+    """An option as it is written in Python and on the command line.
+
+    >>> option_words("effective_samples", "auto")
+    "effective_samples='auto' (--effective-samples auto)"
+    """
+    return f"{name}={value!r} (--{name.replace('_', '-')} {value})"
+
+
 def default_names(p: int) -> tuple[str, ...]:
     """Names for variables that came without: X1, ..., Xp."""
     return tuple(f"X{k}" for k in range(1, p + 1))

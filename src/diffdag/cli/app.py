@@ -247,7 +247,7 @@ def print_files(files: Sequence[Path]) -> None:
     """Say which files were written."""
     print("Written:")
     for path in files:
-        print(f"  {path}")
+        print(f"  {path}" + ("  (open it in a browser)" if path.suffix == ".html" else ""))
 
 
 def check_folder(out: Path | None) -> None:

@@ -60,6 +60,7 @@ def fit_groups(
     groups: Sequence[str] | None,
     model: DifferenceDAG,
     choice: dict[str, Any],
+    points: int | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +72,13 @@ def fit_groups(
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
     from diffdag.progress import show_bars  # noqa: PLC0415
 
-    options: dict[str, Any] = {"reference": reference, "model": model, "journal": out, **choice}
+    options: dict[str, Any] = {
+        "reference": reference,
+        "model": model,
+        "journal": out,
+        "points": points,
+        **choice,
+    }
     with resumable(out is not None and bool(model.confidence or model.fdr)), show_bars(WORKING) as told:
         result = fit_conditions(tables, progress=told, **options)
     files = [] if out is None else result.save(out)

@@ -33,6 +33,7 @@ from diffdag.cli.app import (
 from diffdag.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
 
 if TYPE_CHECKING:
+    from diffdag.coordinates import Coordinates
     from diffdag.result import DifferenceResult
 
 WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
@@ -49,6 +50,10 @@ Penalty = Annotated[
         help="What a change has to pay, as a multiple of the default. With --method paper: fraction of the "
         "penalty that gives no change; or rate:C, C sqrt(log p / n)."
     ),
+]
+Regions = Annotated[
+    Path | None,
+    typer.Option(help="Table of brain regions, name,x,y,z in mm: the report then has a view of the brain."),
 ]
 OutFolder = Annotated[
     Path | None,
@@ -109,6 +114,10 @@ def fit(
     intervals: Annotated[
         str | None, typer.Option(help="split: find changes on half of the rows, measure them on the others.")
     ] = None,
+    points: Annotated[
+        int | None, typer.Option(help="Rows of each table that the answer may show; 150 if left out, 0: none.")
+    ] = None,
+    coordinates: Regions = None,
     jobs: Annotated[int | None, typer.Option(help="Threads of the search; one a core if left out.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search.")] = None,
     columns: Columns = None,
@@ -119,10 +128,12 @@ def fit(
 ) -> None:
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
+    places = _coordinates(coordinates)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
     several = reference is not None or pairwise or groups is not None
     if several:
         about_two = {"first": first_group, "second": second_group, "cutoff": cutoff, "test": test}
+        about_two["coordinates"] = coordinates
         check_groups(second, group, reference, pairwise, intervals=intervals, **about_two)
     else:
         one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
@@ -151,7 +162,7 @@ def fit(
         model.set_params(confidence=confidence, fdr=fdr)
         fit_groups(
             first, str(group), reference=reference, groups=split_names(groups), model=model, choice=choice,
-            out=out, as_json=json,
+            points=points, out=out, as_json=json,
         )  # fmt: skip
         return
     wishes: dict[str, Any] = {
@@ -160,6 +171,7 @@ def fit(
         "cutoff": cutoff,
         "test": test,
         "intervals": intervals,
+        "points": points,
     }
     if isinstance(one, Moments):
         _refuse_rows(covariance=covariance, effective_samples=effective_samples, **wishes)
@@ -168,7 +180,7 @@ def fit(
             model.fit_moments(one, two, progress=told)
         else:
             model.fit(one, two, **choice, **wishes, journal=out, progress=told)
-    _deliver(replace(model.result_, labels=labels), out, as_json=json)
+    _deliver(replace(model.result_, labels=labels), out, as_json=json, coordinates=places)
 
 
 @app.command()
@@ -201,6 +213,7 @@ def report(
     result: Annotated[
         Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
     ],
+    coordinates: Regions = None,
 ) -> None:
     """Write report.html next to a saved result."""
     from diffdag.atomic import write_atomic  # noqa: PLC0415
@@ -209,17 +222,27 @@ def report(
     from diffdag.report import page as pages  # noqa: PLC0415
     from diffdag.result import load_result  # noqa: PLC0415
 
-    several = holds_conditions(result)
-    page = (
-        conditions.render_page(load_conditions(result)) if several else pages.render_page(load_result(result))
-    )
+    if holds_conditions(result):
+        if coordinates is not None:
+            refuse(
+                "--coordinates is for a comparison of two conditions, and the file holds several; leave it out"
+            )
+        page = conditions.render_page(load_conditions(result))
+    else:
+        page = pages.render_page(load_result(result), coordinates=_coordinates(coordinates))
     folder = result if result.is_dir() else result.parent
     print_files([write_atomic(folder / "report.html", page)])
 
 
-def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = False) -> None:
+def _deliver(
+    result: DifferenceResult,
+    out: Path | None,
+    *,
+    as_json: bool = False,
+    coordinates: Coordinates | None = None,
+) -> None:
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
-    files = [] if out is None else result.save(out)
+    files = [] if out is None else result.save(out, coordinates=coordinates)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:
@@ -229,6 +252,14 @@ def _deliver(result: DifferenceResult, out: Path | None, *, as_json: bool = Fals
     if files:
         print()
         print_files(files)
+
+
+def _coordinates(path: Path | None) -> Coordinates | None:
+    if path is None:
+        return None
+    from diffdag.coordinates import read_coordinates  # noqa: PLC0415
+
+    return read_coordinates(path)
 
 
 def _refuse_rows(**given: object) -> None:

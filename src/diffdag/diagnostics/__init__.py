@@ -75,7 +75,7 @@ def check_tables(
     if view is None:
         return (*checks, check_duplicates(tables))
     found = (
-        check_normality(view),
+        check_normality(view, resampled=result.stability is not None),
         check_linearity(view),
         check_independence(view, tables, options),
         check_duplicates(tables),

@@ -13,7 +13,7 @@ from diffdag.diagnostics.view import LEVEL, causal_names, changed_noise
 from diffdag.evidence import Check
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
-from diffdag.validation import join_names
+from diffdag.validation import join_names, option_words
 
 FloatArray = NDArray[np.float64]
 
@@ -43,9 +43,9 @@ def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Ch
         return Check("noise variances", True, says, least, limit)
     moved = join_names(names[k] for k in np.flatnonzero(tested <= limit))
     remedy = (
-        "use method='order', which allows for it"
+        f"use {option_words('method', 'order')}, which allows for it"
         if result.method == "paper"
-        else "leave noise= at 'auto', which allows for it"
+        else f"use {option_words('noise', 'auto')}, which allows for it"
     )
     says = (
         f"noise variances of {moved} differ between the conditions, though they are assumed to be equal: "
@@ -94,7 +94,7 @@ def check_means(
     strongest = moved[np.argsort(pvalues[moved], kind="stable")]
     says = (
         f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions, which effects "
-        "and covariances do not show; see changed_mean for the variables whose own intercept moved"
+        "and covariances do not show; see the changed intercepts for those of them whose own mean moved"
     )
     return Check("means", False, says, least, limit)
 

@@ -18,7 +18,7 @@ from diffdag.data import Tables
 from diffdag.diagnostics.view import LABELS, LEVEL, LONGEST, Part, View
 from diffdag.evidence import Check
 from diffdag.robust import effective_samples
-from diffdag.validation import plural
+from diffdag.validation import option_words, plural
 
 FloatArray = NDArray[np.float64]
 LAGS = 5
@@ -55,7 +55,7 @@ def check_independence(view: View, tables: Tables, given: Mapping[str, object]) 
     says = (
         f"rows of the {label} table resemble the rows before them, as in a time series or a sorted table: its "
         f"{n} rows are worth about {share * n:.0f} independent ones, so that chance passes for change more "
-        "often; use effective_samples='auto', or shuffle rows that were merely sorted"
+        f"often; use {option_words('effective_samples', 'auto')}, or shuffle rows that were merely sorted"
     )
     return Check(name, False, says, share, WORTH)
 

@@ -14,7 +14,7 @@ from scipy import special, stats
 
 from diffdag.diagnostics.view import LABELS, LEVEL, Part, View
 from diffdag.evidence import Check
-from diffdag.validation import join_names
+from diffdag.validation import join_names, option_words
 
 FloatArray = NDArray[np.float64]
 FEWEST = 20  # rows for which the transformations are good
@@ -22,8 +22,11 @@ SKEWNESS, KURTOSIS = 0.5, 0.5  # departures, of excess kurtosis, that matter
 EXPLAINED = 0.004  # share of an own part's variance that a square has to explain to matter
 
 
-def check_normality(view: View) -> Check | None:
-    """Skewness and kurtosis of own parts in each table; None with fewer than 20 rows."""
+def check_normality(view: View, resampled: bool = False) -> Check | None:
+    """Skewness and kurtosis of own parts in each table; None with fewer than 20 rows.
+
+    `resampled` is whether the answer has confidence from resamples already.
+    """
     parts = view.parts
     if min(part.worth for part in parts) < FEWEST:
         return None
@@ -47,20 +50,21 @@ def check_normality(view: View) -> Check | None:
     if not heavy and not odd:
         near = "close to Gaussian" if least <= limit else "Gaussian"
         return Check("normality", True, f"the noise of each variable looks {near}", least, limit)
-    return Check("normality", False, _not_normal(heavy, odd, tails, view.remedy), least, limit)
+    return Check("normality", False, _not_normal(heavy, odd, tails, view.remedy, resampled), least, limit)
 
 
-def _not_normal(heavy: list[str], odd: list[str], tails: float, remedy: str) -> str:
+def _not_normal(heavy: list[str], odd: list[str], tails: float, remedy: str, resampled: bool) -> str:
+    sure = f"{'rely on the' if resampled else 'ask for'} confidence from resamples"
     if heavy:
         return (
             f"the noise of {join_names(heavy)} has heavy tails (excess kurtosis up to {tails:.2g}, Gaussian "
             "0): edges rest on second moments and stay valid, but standard errors are too small and false "
-            f"alarms more frequent; {remedy}ask for confidence from resamples"
+            f"alarms more frequent; {remedy}{sure}"
         )
     return (
         f"the noise of {join_names(odd)} is skewed or short-tailed: edges rest on second moments and stay "
         "valid, but standard errors and p-values of variances are approximate; a transformation such as the "
-        "logarithm may help, or confidence from resamples"
+        f"logarithm may help, or {sure}"
     )
 
 
@@ -111,7 +115,7 @@ def check_linearity(view: View) -> Check | None:
     says = (
         f"effects on {join_names(names)} are curved, or their scale is: changed covariances can then come from "
         "another range of the causes and not from a changed effect; transform the columns (logarithm), or use "
-        "covariance='spearman' if scales alone are bent"
+        f"{option_words('covariance', 'spearman')} if scales alone are bent"
     )
     return Check("linearity", False, says, least, limit)
 

@@ -18,6 +18,7 @@ from diffdag.data import Tables
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
 from diffdag.robust import COVARIANCES, Covariance, table_scores
+from diffdag.validation import option_words
 
 FloatArray = NDArray[np.float64]
 LABELS = ("first", "second")
@@ -80,7 +81,7 @@ class View:
     @property
     def remedy(self) -> str:
         """What helps against outliers and heavy tails, if it was not done already."""
-        return "use covariance='winsorised', or " if self.covariance == "sample" else ""
+        return f"use {option_words('covariance', 'winsorised')}, or " if self.covariance == "sample" else ""
 
 
 def causal_names(result: DifferenceResult) -> tuple[str, ...]:
