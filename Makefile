@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check bench picture size clean
+.PHONY: help demo test check docs bench picture size clean
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
 	@echo "make test    set up, check style and types, run all tests"
+	@echo "make docs    build the documentation and say where it is"
 	@echo "make bench   measure the solvers against named floors and peers"
 
 $(VENV)/.runtime: pyproject.toml
@@ -33,6 +34,10 @@ check: $(VENV)/.dev
 test: check
 	$(BIN)/python -m pytest -n 2
 
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html in a browser."
+
 bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python population.py
 	cd benchmarks && ../$(BIN)/python weights.py
@@ -49,4 +54,4 @@ size: $(VENV)/.runtime
 	@du -sm --exclude=pip --exclude=setuptools --exclude=pkg_resources $(VENV)/lib/python3*/site-packages
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
