@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from diffdag.experiments import brain, brain_data, brain_invented
-from diffdag.experiments.brain_picture import clearest, draw_brain, kinds, lobe_colours, outline, widths
-from diffdag.experiments.label_places import place_labels
+from diffdag.experiments.brain_picture import draw_brain, edges_of, lobe_colours
 from diffdag.experiments.runner import run
+from diffdag.report.brain_outline import outline
+from diffdag.report.label_places import place_labels
 from diffdag.validation import InputError
 
 
@@ -268,14 +269,16 @@ def test_names_do_not_cover_each_other_where_there_is_room():
     assert np.abs(places - points).max() < 30
 
 
-def test_widths_and_kinds_of_edges():
-    edges = pd.DataFrame(
-        {"directed": [True, False, True], "change": ["added", None, None], "delta": [-0.4, np.nan, 0.2]}
-    )
-    assert kinds(edges) == ["added", "undirected", "changed"]
-    width = widths(edges["delta"])
-    assert width[0] > width[2] > width[1]
-    assert np.isfinite(widths(pd.Series([None, None], dtype=object))).all()
+def test_edges_of_a_table():
+    table = pd.DataFrame(
+        {
+            "source": ["a", "a", "b"], "target": ["b", "c", "c"], "directed": [True, False, True],
+            "change": ["added", None, None], "delta": [-0.4, np.nan, 0.2], "shared": [True, False, False],
+        }
+    )  # fmt: skip
+    edges = edges_of(table)
+    assert [edge.kind for edge in edges] == ["added", "undirected", "changed"]
+    assert [edge.delta for edge in edges] == [-0.4, None, 0.2]
 
 
 def test_of_many_edges_the_clearest_are_drawn(regions, tmp_path):
@@ -283,8 +286,8 @@ def test_of_many_edges_the_clearest_are_drawn(regions, tmp_path):
     edges = pd.DataFrame({"source": names[:-1], "target": names[1:], "directed": True, "change": "added"})
     edges["delta"], edges["stderr"] = 0.5, np.linspace(0.1, 1, len(edges))
     edges.loc[100, ["directed", "delta", "stderr"]] = [False, np.nan, np.nan]
-    assert list(clearest(edges, 3).index) == [0, 1, 100]
     picture = draw_brain(regions, edges, "many", tmp_path / "many")[0].read_text()
+    assert "the clearest 60 are drawn" in picture
     assert picture.count(">Su1.L<") == 0  # its edges are among the less clear ones
     assert picture.count(">Fr1.L<") == 3
 

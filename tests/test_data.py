@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from diffdag.data import align_tables, read_table, split_groups
+import diffdag as dd
+from diffdag.data import align_tables, read_table
+from diffdag.groups import split_all_groups, split_groups
 from diffdag.validation import InputError, check_moments
 
 RNG = np.random.default_rng(7)
@@ -341,6 +343,26 @@ def test_groups_split_in_order_of_appearance(kind):
     assert tables.names == ("x", "y")
     assert tables.first[:, 0].tolist() == [0, 2, 4, 0, 2, 4]
     assert split_groups(kind(GROUPED), "g", "a", "b")[2:] == ("a", "b")
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()])
+def test_polars_in_all_ways(kind):
+    rows = np.random.default_rng(1).standard_normal((60, 2))
+    frame = pd.DataFrame({"id": [f"row {k}" for k in range(60)], "g": list("aab") * 20})
+    frame[["x", "y"]] = rows
+    frame = frame.assign(whole=range(60), yes=[True, False] * 30)
+    plain = align_tables(*split_groups(frame, "g")[:2], drop=["id"])
+    first, second, *labels = split_groups(kind(frame), "g")
+    assert labels == ["a", "b"]
+    tables = align_tables(first, second, drop=["id"])
+    assert tables.names == plain.names == ("x", "y", "whole", "yes")
+    np.testing.assert_array_equal(tables.first, plain.first)
+    direct = align_tables(kind(frame.drop(columns="g")), kind(frame.drop(columns="g")), columns=["x", "y"])
+    np.testing.assert_array_equal(direct.second, rows)
+    parts = split_all_groups(kind(frame), "g")
+    result = dd.fit_conditions(parts, drop=["id", "yes"])
+    assert isinstance(result.edges, pd.DataFrame)
+    assert result.variables == ("x", "y", "whole")
 
 
 def test_numbers_are_groups_too():

@@ -5,21 +5,28 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import same_color
+from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
 from diffdag import cli
 from diffdag.changes import Edge
 from diffdag.criterion import extended_bic, instability
+from diffdag.evidence import Share
 from diffdag.ordersearch.screen import screen
 from diffdag.path import _times, settings_path
 from diffdag.precision.problem import standardise
-from diffdag.report.path_plot import plot_path, render_path, spread
+from diffdag.report.chart import spread
+from diffdag.report.path_plot import plot_path, render_path
+from diffdag.report.stability_plot import plot_stability, render_stability
+from diffdag.report.theme import THEMES
 from diffdag.resampling import Resamples
 from diffdag.result import DifferenceResult
 from diffdag.sensitivity import Factors, Setting, SettingsPath, sensitivity_note
@@ -222,6 +229,9 @@ def test_stability_takes_the_least_severe_stable_setting(tmp_path):
             *TABLES, model=dd.DifferenceDAG(penalty=penalty), fits=6, kind="half", rng=1, n_jobs=1
         )
         assert table["instability"][number] == pytest.approx(instability(halves)[0])
+        assert path.line[number].shares == halves.shares
+        written = json.loads(path.to_json())["settings"][number]["shares"]
+        assert written == halves.edges.to_dict("records")
     stable = [bool(value <= path.bound) for value in table["instability"]]
     least = 2
     while least > 0 and stable[least] and stable[least - 1]:
@@ -374,6 +384,56 @@ def test_picture_without_sizes_counts_edges():
     ax = plot_path(made([[LOOSE], [LOOSE], []]))
     assert ax.get_ylabel() == "edges"
     assert [1, 1, 0] in [list(line.get_ydata()) for line in ax.lines]
+
+
+def stable(shares):
+    """A path with these shares of pairs at 0.5, 1, 2 times the default; the default answer is a -> b."""
+    plain = made([[AB]] * len(shares))
+    settings = tuple(
+        replace(
+            step, instability=0.0, shares=tuple(Share(*pair, found, found, 0.0, 0.0) for pair, found in some)
+        )
+        for step, some in zip(plain.settings, shares, strict=True)
+    )
+    return replace(plain, by="stability", settings=settings)
+
+
+def test_stability_picture_has_the_share_of_halves_along_the_path(tmp_path):
+    ab, ac, bc = ("a", "b"), ("a", "c"), ("b", "c")
+    path = stable([[(ab, 1.0), (ac, 0.6), (bc, 0.1)], [(ab, 0.9)], [(ab, 0.7), (ac, 0.2)]])
+    ax = path.plot_stability()
+    drawn = {tuple(line.get_ydata()): line for line in ax.lines if len(line.get_xdata()) == 3}
+    assert set(drawn) == {(1.0, 0.9, 0.7), (0.6, 0.0, 0.2), (0.1, 0.0, 0.0)}
+    assert list(drawn[1.0, 0.9, 0.7].get_xdata()) == [0.5, 1.0, 2.0]
+    assert drawn[1.0, 0.9, 0.7].get_color() != drawn[0.6, 0.0, 0.2].get_color()
+    words = {text.get_text() for text in ax.texts}
+    assert {"a → b", "a → c", "default, and chosen"} <= words
+    assert "b → c" not in words  # rare, and not in the default answer
+    files = path.save(tmp_path)
+    assert [file.name for file in files] == ["path.csv", "path.json", "path.svg", "stability.svg"]
+    assert files[3].read_text() == render_stability(path)
+    assert "a → b" in files[3].read_text()
+
+
+def test_stability_picture_where_no_half_finds_anything():
+    ax = plot_stability(stable([[], [], []]), Figure().add_subplot(), theme="dark")
+    assert not [line for line in ax.lines if len(line.get_xdata()) == 3]
+
+
+def test_stability_picture_needs_halves(path):
+    with pytest.raises(dd.InputError, match="without halves of the rows; use settings_path"):
+        path.plot_stability()
+
+
+def test_path_picture_in_the_dark():
+    figure = made([[AB], [AB, BC], []]).plot(theme="dark").figure
+    assert same_color(figure.get_facecolor(), THEMES["dark"].background)
+
+
+def test_names_stay_within_the_picture_if_there_is_room():
+    assert spread(np.array([0.0, 0.0, 1.0]), 0.1, 0.0, 1.0) == pytest.approx([0.0, 0.1, 1.0])
+    assert spread(np.array([1.0, 1.0]), 0.2, 0.0, 1.0) == pytest.approx([0.8, 1.0])
+    assert spread(np.array([]), 0.2).size == 0
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.01, 0.2))

@@ -3,9 +3,12 @@
 import io
 import sys
 
+import numpy as np
 import pytest
 
-from diffdag.progress import show_progress
+import diffdag as dd
+from diffdag import progress
+from diffdag.progress import EveryStep, follow, show_progress
 from diffdag.validation import InputError
 
 
@@ -22,11 +25,11 @@ def test_a_function_is_told_the_steps():
     assert seen == [(3, 10, "work"), (8, 10, "work")]
 
 
-@pytest.mark.parametrize("progress", [None, False, True])
-def test_nothing_is_drawn_without_a_terminal_or_a_wish(monkeypatch, progress):
-    stream = io.StringIO() if progress else Terminal()
+@pytest.mark.parametrize("wish", [None, False, True])
+def test_nothing_is_drawn_without_a_terminal_or_a_wish(monkeypatch, wish):
+    stream = io.StringIO() if wish else Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with show_progress(progress, "work", 3) as advance:
+    with show_progress(wish, "work", 3) as advance:
         advance()
     assert stream.getvalue() == ""
 
@@ -48,3 +51,66 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys, total, quick, expected):
 def test_anything_else_is_refused():
     with pytest.raises(InputError, match="progress must be"), show_progress("yes", "work"):
         pass
+    with pytest.raises(InputError, match="progress must be"), follow("yes", "work"):
+        pass
+
+
+@pytest.mark.parametrize(("total", "steps"), [(1000, 1), (100_000, 7), (250, 1), (101, 1)])
+def test_a_function_is_told_about_a_hundred_times_and_the_end(total, steps):
+    seen = []
+    with show_progress(lambda *told: seen.append(told), "work", total) as advance:
+        for _ in range(total // steps):
+            advance(steps)
+    assert 90 <= len(seen) <= 102
+    assert seen[-1] == (total // steps * steps, total, "work")
+    assert [told[0] for told in seen] == sorted({told[0] for told in seen})
+
+
+def test_a_function_is_told_once_a_second_where_the_end_is_not_known(monkeypatch):
+    now = iter(np.arange(0.0, 100.0, 0.25))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    seen = []
+    with show_progress(lambda *told: seen.append(told), "rows", None) as advance:
+        for _ in range(50):
+            advance(10)
+    assert len(seen) < 15
+    assert seen[-1] == (500, None, "rows")
+
+
+def test_one_function_follows_several_pieces_of_work():
+    seen = []
+    with follow(lambda *told: seen.append(told), "all") as told:
+        for piece in ("one", "two"):
+            with show_progress(told, piece, 300) as advance:
+                for _ in range(300):
+                    advance()
+    pieces = [what for _, _, what in seen]
+    assert pieces == sorted(pieces)
+    assert pieces.count("one") == pieces.count("two") <= 102
+    for wish in (None, False):
+        with follow(wish, "all") as told:
+            assert told is None
+
+
+def test_bars_and_counters_are_told_every_step(monkeypatch):
+    count = []
+    with show_progress(EveryStep(lambda *told: count.append(told)), "work", 1000) as advance:
+        for _ in range(1000):
+            advance()
+    assert len(count) == 1000
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with follow(True, "Starting") as told:
+        told(3, 9, "Walking")
+    assert "3/9" in stream.getvalue()
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with follow(True, "Starting") as told:
+        assert told is None
+
+
+def test_a_function_is_told_of_permutations_sparingly():
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    seen = []
+    dd.global_test(rows[:30], rows[30:], progress=lambda *told: seen.append(told))
+    assert len(seen) <= 102
+    assert seen[-1][0] == seen[-1][1]

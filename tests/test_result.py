@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from diffdag.changes import CHANGES, Edge, classify_change
-from diffdag.report import exchange, page
+from diffdag.report import exchange, graphs, page
 from diffdag.report.text import NumberFormat, printable
 from diffdag.result import DifferenceResult, load_result
 
@@ -240,7 +240,7 @@ class TestGraph:
     def test_variables_that_were_screened_out_did_not_change(self, screened: list[Any]) -> None:
         edges = (Edge("Raf", "Mek"), Edge("PKA", "PKC", directed=False))
         result = make_result(edge_list=edges, order=(("Raf",), ("Mek",)), settings={"screened_out": screened})
-        graph = nx.parse_graphml(exchange.to_graphml(result))
+        graph = nx.parse_graphml(graphs.to_graphml(result))
         roles = {name: node["role"] for name, node in graph.nodes.items()}
         assert roles == {
             **dict.fromkeys(("Raf", "Mek"), "changed"),
@@ -255,14 +255,14 @@ class TestGraph:
         assert graph.nodes["Erk"]["role"] == "changed"
 
     def test_graphml_reads_back(self) -> None:
-        text = exchange.to_graphml(make_result())
+        text = graphs.to_graphml(make_result())
         graph = nx.parse_graphml(text)
         assert graph["Raf"]["Mek"]["delta"] == 0.5
         assert graph.nodes["PKC"]["role"] == "unresolved"
 
     def test_graphml_without_edges_and_with_names_that_xml_cannot_say(self) -> None:
         names = ("a\x00", "a\\x00", "<b> & 'c'", "")
-        graph = nx.parse_graphml(exchange.to_graphml(nothing(names)))
+        graph = nx.parse_graphml(graphs.to_graphml(nothing(names)))
         assert list(graph.nodes) == ["a\\x00", "a\\x00'", "<b> & 'c'", ""]
 
 
@@ -328,7 +328,7 @@ class TestRoundTrip:
         assert [(row["source"], row["target"]) for row in rows] == [
             (e.source, e.target) for e in result.edge_list
         ]
-        assert nx.parse_graphml(exchange.to_graphml(result)).number_of_nodes() == len(result.variables)
+        assert nx.parse_graphml(graphs.to_graphml(result)).number_of_nodes() == len(result.variables)
 
     def test_json_follows_the_contract(self) -> None:
         content = json.loads(make_result().to_json())

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
     from diffdag.evidence import GlobalTest
+    from diffdag.groups import split_all_groups, split_groups
     from diffdag.moments import Moments
     from diffdag.path import settings_path
     from diffdag.permutation import global_test
@@ -46,6 +47,8 @@ _HOME = {
     "resample_fits": "resampling",
     "settings_path": "path",
     "simulate_pair": "sem",
+    "split_all_groups": "groups",
+    "split_groups": "groups",
 }
 
 __all__ = [
@@ -71,6 +74,8 @@ __all__ = [
     "resample_fits",
     "settings_path",
     "simulate_pair",
+    "split_all_groups",
+    "split_groups",
 ]
 
 

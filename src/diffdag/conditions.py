@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diffdag.cells import shared_genes
 from diffdag.conditions_result import ConditionsResult, folder_names
 from diffdag.data import Tables, align_tables
 from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
 from diffdag.precision.problem import standardise
-from diffdag.progress import Progress, Told
+from diffdag.progress import Progress, Told, follow
 from diffdag.result import DifferenceResult
 from diffdag.scatter import edge_scatters
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
@@ -59,7 +60,8 @@ def fit_conditions(
     Parameters
     ----------
     tables : mapping of str to array, table or Moments
-        The conditions by name. Arrays, or pandas, polars or Arrow tables matched by column name; or moments.
+        The conditions by name. Arrays, or pandas, polars or Arrow tables or AnnData matched by column name; or
+        moments.
     reference : str, optional
         The condition that all others are compared with. Left out, each is compared with each.
     model : DifferenceDAG, optional
@@ -108,20 +110,25 @@ def fit_conditions(
         )
     compared = _comparisons(list(tables), reference)
     parameters = _parameters(model, tables, confidence, fdr, journal, points)
+    notes: list[str] = []
+    if columns is None:
+        columns, notes = shared_genes(list(tables.values()), drop)
+        drop = drop if columns is None else None
     parts = _align(dict(tables), compared, columns, drop, missing)
     steps = {pair: _Comparison(**parameters).take(pair, *part) for pair, part in parts.items()}
-    notes: list[str] = []
     order: tuple[str, ...] = ()
-    if parameters["method"] == "order":
-        order = _search(list(steps.values()), _told(progress))
-    elif len(compared) > 1:
+    shared = parameters["method"] == "order"
+    if not shared and len(compared) > 1:
         notes.append(NO_SHARED_ORDER)
     places = {
         pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
     }
-    pairs = {
-        pair: replace(step.finish(progress, places[pair], points), labels=pair) for pair, step in steps.items()
-    }
+    with follow(progress, "Estimating the differences") as told:
+        if shared:
+            order = _search(list(steps.values()), told)
+        pairs = {
+            pair: replace(step.finish(told, places[pair], points), labels=pair) for pair, step in steps.items()
+        }
     if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
         notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
@@ -270,18 +277,18 @@ class _Comparison(DifferenceDAG):
             parameters["required"] = [*(self.required or ()), *itertools.pairwise(self.along)]
         return parameters
 
-    def finish(self, progress: Progress, journal: Path | None, points: int | None) -> DifferenceResult:
+    def finish(self, told: Told | None, journal: Path | None, points: int | None) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""
         if isinstance(self.both, Tables):
             from diffdag.trust import examine  # noqa: PLC0415
 
             wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
             wishes["points"] = points
-            workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": progress}
+            workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": told}
             result = examine(self, self.both, None, wishes, workers)
             conditional = bool(self.along) and result.stability is not None
             return replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))
-        told, known = _told(progress), self._knowledge(self.names)
+        known = self._knowledge(self.names)
         both = self.moments()
         result = self._fit_moments(self.names, *both, known, self.kept, (), told).result_
         return replace(result, checks=check_moments_only(*both, result), scatters=edge_scatters(result, *both))
@@ -297,10 +304,6 @@ class _Comparison(DifferenceDAG):
 
     def _order_settings(self, progress: Told | None) -> OrderSettings:
         return replace(super()._order_settings(progress), optimum=self.optimum)
-
-
-def _told(progress: Progress) -> Told | None:
-    return progress if callable(progress) else None
 
 
 def _search(steps: list[_Comparison], progress: Told | None) -> tuple[str, ...]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from diffdag.cells import Cells, as_cells, is_anndata, shared_genes
 from diffdag.files import read_table
 from diffdag.validation import (
     InputError,
@@ -31,17 +30,14 @@ from diffdag.validation import (
     check_shape,
     check_varies,
     default_names,
-    join_names,
     plural,
 )
 
-__all__ = ["Tables", "align_tables", "read_table", "split_all_groups", "split_groups"]
+__all__ = ["Tables", "align_tables", "read_table"]
 
 FloatArray = NDArray[np.float64]
 
 _NULLS = frozenset(pa.csv.ConvertOptions().null_values)
-_WHOLE = re.compile(r"-?\d+\.0")
-_NO_GROUP = "(missing)"
 _ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
 
 
@@ -82,7 +78,8 @@ def align_tables(
         NumPy arrays, whose columns are named X1, ..., Xp and matched by position; or pandas, polars or
         Arrow tables, whose columns are matched by name and kept in the order of the first. One of each is
         an error: the names of the array would be a guess. A first column without a name, as R and pandas
-        write row labels, is left out with a note.
+        write row labels, is left out with a note. Of AnnData objects, ``X`` is used, a column a gene; genes
+        that do not vary in both are left out with a note unless `columns` names them.
     columns : sequence of str, optional
         The variables to compare, in this order.
     drop : sequence of str, optional
@@ -112,6 +109,10 @@ def align_tables(
     array([3., 1.])
     """
     check_missing_option(missing)
+    shared: list[str] = []
+    if columns is None:
+        columns, shared = shared_genes((first, second), drop)
+        drop = drop if columns is None else None
     sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
     if sources[0].named != sources[1].named:
         raise InputError(
@@ -121,12 +122,25 @@ def align_tables(
     unfit = [column for source in sources for column in source.unfit(names)]
     check_numeric(unfit)
     arrays = [source.values(names) for source in sources]
+    notes += [*shared, *_counts_note(sources, arrays)]
     arrays, dropped = _handle_gaps(arrays, names, missing, labels)
     for array, label in zip(arrays, labels, strict=True):
         check_shape(len(array), len(names), label)
         check_varies(names, array.min(axis=0) == array.max(axis=0), label)
         array.flags.writeable = False
     return Tables(arrays[0], arrays[1], names, (*notes, *dropped))
+
+
+def _counts_note(sources: list[Source], arrays: list[FloatArray]) -> list[str]:
+    """Say so where values of cells look like counts, whose variance grows with their mean."""
+    cells = [array for source, array in zip(sources, arrays, strict=True) if isinstance(source, _CellSource)]
+    some = [array[:1000] for array in cells]
+    if not any(array.size and np.array_equal(array, np.rint(array)) for array in some):
+        return []
+    return [
+        "the values are whole numbers, as counts of molecules are; normalised and log-transformed values suit "
+        "a linear model better"
+    ]
 
 
 def _select(
@@ -214,7 +228,10 @@ class Source:
             else:
                 columns = [table.iloc[:, k] for k in range(len(names))]
             return cls(label, names, columns, len(table), table)
-        arrow = _as_arrow(table, label)
+        if isinstance(table, Cells) or is_anndata(table):
+            cells = as_cells(table, label)
+            return _CellSource(label, list(cells.names), (), len(cells.rows), cells)
+        arrow = as_arrow(table, label)
         return cls(label, list(arrow.column_names), arrow.columns, arrow.num_rows, arrow)
 
     @classmethod
@@ -257,14 +274,30 @@ class Source:
         return dict(zip(self.names, self.columns, strict=True))
 
 
-def _as_arrow(table: Any, label: str) -> Any:
+class _CellSource(Source):
+    """Cells by genes, all of them numbers; those not chosen are never unpacked."""
+
+    def row_labels(self) -> set[str]:
+        return set()
+
+    def unfit(self, names: Sequence[str]) -> list[Unfit]:
+        return []
+
+    def values(self, names: Sequence[str]) -> FloatArray:
+        cells: Cells = self.table
+        return cells.values(names, self.label)
+
+
+def as_arrow(table: Any, label: str) -> Any:
     """Arrow tables as they are, others (polars among them) through Arrow's stream interface."""
     if isinstance(table, pa.Table):
         return table
+    if type(table).__module__.startswith("polars.") and hasattr(table, "collect"):
+        table = table.collect()
     if not hasattr(table, "__arrow_c_stream__"):
         raise InputError(
             f"the {label} table is a {type(table).__name__}; "
-            "give a NumPy array or a pandas, polars or Arrow table"
+            "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
         )
     return pa.table(table)
 
@@ -275,7 +308,7 @@ def _is_numeric(column: Any) -> bool:
         tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
         return pa.types.is_null(kind) or any(test(kind) for test in tests)
     if column.dtype == object:
-        return all(_is_number(value) or _is_missing(value) for value in column)
+        return all(_is_number(value) or is_missing(value) for value in column)
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "biuf"
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
@@ -286,7 +319,7 @@ def to_float(column: Any) -> FloatArray:
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if column.dtype == object:
-        return np.array([np.nan if _is_missing(value) else float(value) for value in column])
+        return np.array([np.nan if is_missing(value) else float(value) for value in column])
     if isinstance(column, pd.Series):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.asarray(column, dtype=np.float64)
@@ -295,7 +328,7 @@ def to_float(column: Any) -> FloatArray:
 def _first_misfit(column: Any) -> tuple[int, object]:
     """Row and value of the first entry that is not a number, or else of the first number held as text."""
     values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
-    present = [(row, value) for row, value in enumerate(values, start=1) if not _is_missing(value)]
+    present = [(row, value) for row, value in enumerate(values, start=1) if not is_missing(value)]
     worst = (entry for entry in present if not _reads_as_number(entry[1]))
     return next(worst, present[0] if present else (1, None))
 
@@ -304,7 +337,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (numbers.Real, Decimal, np.bool_))
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
     return (
         value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
     )
@@ -318,132 +351,3 @@ def _reads_as_number(value: object) -> bool:
     except ValueError:
         return value in _NULLS
     return True
-
-
-def split_groups(
-    frame: Any, group: str, first: object = None, second: object = None
-) -> tuple[Any, Any, str, str]:
-    """Split one table into two by a column that names the group of each row.
-
-    Parameters
-    ----------
-    frame : pandas, polars or Arrow table
-        Polars frames come back as Arrow tables.
-    group : str
-        The column; it is left out of the tables returned.
-    first, second : optional
-        The groups to compare, matched as text. Left out, the column must hold exactly two groups, taken in
-        order of appearance.
-
-    Returns
-    -------
-    first, second : frames
-    first_label, second_label : str
-        The groups as text.
-    """
-    counts, rows_of = _groups(frame, group)
-    one, two = _choose_groups(counts, group, first, second)
-    return rows_of(one), rows_of(two), one, two
-
-
-def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = None) -> dict[str, Any]:
-    """Split one table into as many as a column names groups.
-
-    Parameters
-    ----------
-    frame : pandas, polars or Arrow table
-        Polars frames come back as Arrow tables.
-    group : str
-        The column; it is left out of the tables returned.
-    chosen : sequence, optional
-        The groups wanted, matched as text. Left out, all of them, in order of appearance; then no row may be
-        without a group.
-
-    Returns
-    -------
-    dict of str to frame
-        The groups as text, each with its rows.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]})
-    >>> {name: part["x"].tolist() for name, part in split_all_groups(table, "dose").items()}
-    {'none': [1, 3], 'high': [2]}
-    """
-    counts, rows_of = _groups(frame, group)
-    if chosen is None and _NO_GROUP in counts:
-        raise InputError(
-            f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill "
-            "it in, or name the groups to compare (--groups)"
-        )
-    wanted = list(counts) if chosen is None else [_asked(value, counts) for value in chosen]
-    absent = [text for text in wanted if text not in counts]
-    if absent:
-        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {_counted(counts)}")
-    return {text: rows_of(text) for text in wanted}
-
-
-def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]:
-    """How many rows each group has, and a function that gives them, without the column that names them."""
-    if isinstance(frame, np.ndarray):
-        raise InputError("an array has no group column; give a table with column names")
-    table = frame if isinstance(frame, pd.DataFrame) else _as_arrow(frame, "first")
-    names = [str(name) for name in (table.columns if isinstance(table, pd.DataFrame) else table.column_names)]
-    if names.count(group) != 1:
-        problem = "appears more than once" if group in names else "does not exist"
-        raise InputError(f"group column '{group}' {problem}; the columns are {join_names(names)}")
-    where = names.index(group)
-    column = table.iloc[:, where] if isinstance(table, pd.DataFrame) else table.column(where).to_pylist()
-    texts = [_group_text(value) for value in column]
-    if all(text == _NO_GROUP or _WHOLE.fullmatch(text) for text in texts):
-        texts = [
-            text.removesuffix(".0") for text in texts
-        ]  # how whole numbers are written where some are missing
-
-    def rows_of(label: str) -> Any:
-        rows = np.array([text == label for text in texts])
-        if isinstance(table, pd.DataFrame):
-            return table.loc[rows, np.arange(len(names)) != where]
-        return table.remove_column(where).filter(pa.array(rows))
-
-    return Counter(texts), rows_of
-
-
-def _group_text(value: object) -> str:
-    """Text of a group; a whole number is the same group whether an integer or a float holds it."""
-    if _is_missing(value) or value == "":
-        return _NO_GROUP
-    return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
-
-
-def _asked(value: object, counts: Counter[str]) -> str:
-    """Text of a group that the user named."""
-    text = _group_text(value)
-    return text if text in counts or not _WHOLE.fullmatch(text) else text.removesuffix(".0")
-
-
-def _counted(counts: Counter[str]) -> str:
-    found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in list(counts.items())[:12])
-    return found + (f" and {len(counts) - 12} more" if len(counts) > 12 else "")
-
-
-def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
-    found = _counted(counts)
-    if first is None and second is None:
-        if len(counts) != 2 or _NO_GROUP in counts:
-            raise InputError(
-                f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= and "
-                "second= (--first, --second), or compare all with --reference or --pairwise"
-            )
-        one, two = counts
-        return one, two
-    if first is None or second is None:
-        raise InputError(f"only one group of column '{group}' is given; give first= and second=: {found}")
-    one, two = _asked(first, counts), _asked(second, counts)
-    absent = [text for text in (one, two) if text not in counts]
-    if absent:
-        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {found}")
-    if one == two:
-        raise InputError(f"both groups are '{one}'; give two different ones of {found}")
-    return one, two

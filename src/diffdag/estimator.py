@@ -157,6 +157,11 @@ class DifferenceDAG:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
+    def _repr_html_(self) -> str:
+        from diffdag.report.notebook import estimator_html  # noqa: PLC0415
+
+        return estimator_html(self)
+
     def fit(
         self,
         first: Any,
@@ -170,7 +175,7 @@ class DifferenceDAG:
         client: Client | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
-        """Fit two tables: arrays, or pandas, polars or Arrow tables matched by column name.
+        """Fit two tables: arrays, or pandas, polars or Arrow tables or AnnData matched by column name.
 
         Parameters
         ----------
@@ -184,8 +189,8 @@ class DifferenceDAG:
             ``"order"`` only: find the changes on half of the rows and measure them on the others, for
             standard errors and 95 % intervals (``low``, ``high``) that know of no search.
         progress : bool or callable, optional
-            True for bars on a terminal; a function is called with the number of steps done, their total, and
-            what is being done: ``progress=print``.
+            True for bars on a terminal and in notebooks; a function is called with the number of steps done,
+            their total, and what is being done, about 100 times for each: ``progress=print``.
         client : distributed.Client, optional
             A Dask cluster that fits the resamples.
         confidence : int, optional

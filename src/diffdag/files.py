@@ -1,4 +1,4 @@
-"""Files in, Arrow tables out.
+"""Files in, tables out: Arrow tables, or cells by genes that stay in their file.
 
 Text goes through Arrow's reader: it is strict about ragged rows and keeps repeated header names, so that
 both can be reported instead of being repaired in silence.
@@ -19,29 +19,39 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from diffdag.cells import read_cells
 from diffdag.validation import InputError, Unfit, check_numeric, default_names, plural
 
 TEXT = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
+CELLS = ".h5ad"
 _DELIMITERS = ",;\t|"
 
 
-def read_table(path: str | Path, *, text: Sequence[str] = ()) -> Any:
+def read_table(
+    path: str | Path, *, text: Sequence[str] = (), layer: str | None = None, genes: str | None = None
+) -> Any:
     """Read one table from a file.
 
     Parameters
     ----------
     path : path
         CSV, TSV or TXT (also with ``.gz``), Parquet (``.parquet``, ``.pq``), Feather (``.feather``,
-        ``.arrow``), NPY or NPZ. Text files have a header line; the delimiter of ``.csv`` and ``.txt`` is
-        the one of comma, semicolon, tab and ``|`` that the header uses most. An NPZ holds one 2-d array and
-        optionally its column names as ``names`` or ``columns``; arrays without names get X1, ..., Xp.
+        ``.arrow``), NPY, NPZ, or AnnData's ``.h5ad``. Text files have a header line; the delimiter of ``.csv``
+        and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most. An NPZ holds one
+        2-d array and optionally its column names as ``names`` or ``columns``; arrays without names get
+        X1, ..., Xp.
     text : sequence of str
         Columns of a text file to keep as written, such as the group column: "007" is not 7.
+    layer : str, optional
+        Of an ``.h5ad`` file: the layer to use, or ``"raw"``; ``X`` if left out.
+    genes : str, optional
+        Of an ``.h5ad`` file: a column of ``var`` that is true for the genes to use (``"highly_variable"``).
 
     Returns
     -------
     pyarrow.Table
+        Or, from an ``.h5ad`` file, `diffdag.cells.Cells`, whose values are read when genes are chosen.
 
     Raises
     ------
@@ -54,8 +64,14 @@ def read_table(path: str | Path, *, text: Sequence[str] = ()) -> Any:
     kind = kind_of(path)
     reader = _READERS.get(kind)
     check_file(path)
+    if path.suffix.lower() == CELLS:
+        with reading(path, kind):
+            return read_cells(path, layer, genes)
+    if layer is not None or genes is not None:
+        option = "layer" if layer is not None else "genes"
+        raise InputError(f"{option} is about .h5ad files, and '{path}' is none; leave it out")
     if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
-        raise InputError(f"'{path}' has no known file type; give one of {', '.join(_READERS)}")
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
     with reading(path, kind):
         table = reader(path, text)
         _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise

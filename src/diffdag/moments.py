@@ -211,6 +211,9 @@ class Moments:
 
         return dask_moments(collection, names, missing=missing, progress=progress)
 
+    def __repr__(self) -> str:
+        return f"<Moments: {self.n:,} rows, {len(self.names):,} variables>"
+
     def __add__(self, other: Moments) -> Moments:
         """Moments of both tables, one below the other."""
         if not isinstance(other, Moments):

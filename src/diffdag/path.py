@@ -27,7 +27,7 @@ from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
 from diffdag.parallel import run_all
 from diffdag.precision import Penalty
-from diffdag.progress import Advance, Progress, show_progress
+from diffdag.progress import Advance, EveryStep, Progress, show_progress
 from diffdag.resampling import Resamples, resample_fits
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.selection import default_penalty, default_threshold
@@ -133,7 +133,7 @@ def settings_path(
             rng=seed,
             n_jobs=n_jobs,
             journal=None if journal is None else Path(journal) / f"{at}.journal",
-            progress=lambda *_: told(),
+            progress=EveryStep(lambda *_: told()),
             **own,  # type: ignore[arg-type]
         )
 
@@ -324,8 +324,9 @@ class _Walk:
             edges = tuple((edge.source, edge.target, edge.directed, edge.delta) for edge in result.edge_list)
             self.seen[at] = Setting(at, _ordered(result), edges, self.study.criterion(result))
             if self.by == "stability":
-                unstable, found = instability(self.halves(at, advance))
-                self.seen[at] = replace(self.seen[at], instability=unstable, found=found)
+                halves = self.halves(at, advance)
+                unstable, found = instability(halves)
+                self.seen[at] = replace(self.seen[at], instability=unstable, found=found, shares=halves.shares)
 
     def _best_of_line(self, line: Sequence[Factors], axis: str) -> Factors:
         if self.by == "ebic":

@@ -1,8 +1,10 @@
-"""How far a long piece of work has come: a bar on a terminal, or a function of the caller's."""
+"""How far a long piece of work has come: a bar on a terminal or in a notebook, or a function to be told."""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 Told = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
 Progress = bool | Told | None
+
+TOLD = 100  # times a function is told of one piece of work, about
+SECONDS = 1.0  # between one time and the next, where the number of steps is not known
 
 
 class Advance(Protocol):
@@ -32,8 +37,8 @@ def show_progress(
     Parameters
     ----------
     progress : bool, callable or None
-        True for a bar with the time left, on a terminal only; a function that is called with the steps done,
-        their total and the title after each advance; None or False for silence.
+        True for a bar with the time left, on a terminal and in notebooks; a function that is called with the
+        steps done, their total and the title, about 100 times and when all is done; None or False for silence.
     title : str
         What is being done.
     total, done : int
@@ -59,8 +64,8 @@ def show_progress(
             yield advance
     elif progress is None or progress is False:
         yield _nothing
-    elif callable(progress):
-        report = progress
+    else:
+        report = _telling(progress)
 
         def tell(steps: int = 1, /) -> None:
             nonlocal done
@@ -68,8 +73,76 @@ def show_progress(
             report(done, total, title)
 
         yield tell
+        if isinstance(report, _Sparing):
+            report.finish(title)
+
+
+@contextmanager
+def follow(progress: Progress, title: str) -> Iterator[Told | None]:
+    """One function to tell of all the pieces of some work; None where nobody wants to know.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        As for `show_progress`; True gives a bar a piece.
+    title : str
+        What is going on before anything is told.
+    """
+    if progress is True:
+        with show_bars(title) as told:
+            yield told
+    elif progress is None or progress is False:
+        yield None
     else:
+        yield _telling(progress)
+
+
+class EveryStep:
+    """A function that is told of every step, such as one that counts them."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+
+    def __call__(self, done: int, total: int | None, what: str, /) -> None:
+        """Pass it on."""
+        self.told(done, total, what)
+
+
+class _Sparing:
+    """A function of the caller's that is not told of every step: ``progress=print`` should stay readable."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.latest: dict[str, tuple[int, int | None]] = {}  # by what is being done
+        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told
+
+    def __call__(self, done: int, total: int | None, what: str, /) -> None:
+        self.latest[what] = done, total
+        before, when = self.said.get(what, (-1, -math.inf))
+        if total is None:
+            due = time.monotonic() - when >= SECONDS
+        else:
+            due = total <= TOLD or done >= total or done * TOLD // total != before * TOLD // total
+        if due:
+            self._say(what)
+
+    def _say(self, what: str) -> None:
+        done, total = self.latest[what]
+        self.said[what] = done, time.monotonic()
+        self.told(done, total, what)
+
+    def finish(self, what: str) -> None:
+        """Tell the last step, if it was not told."""
+        if what in self.latest and self.said[what][0] != self.latest[what][0]:
+            self._say(what)
+
+
+def _telling(progress: object) -> Told:
+    if isinstance(progress, EveryStep | _Sparing):
+        return progress
+    if not callable(progress):
         raise InputError(f"progress must be True, False, None or a function; it is {progress!r}")
+    return _Sparing(progress)
 
 
 def _nothing(steps: int = 1, /) -> None:
@@ -78,13 +151,19 @@ def _nothing(steps: int = 1, /) -> None:
 
 @contextmanager
 def show_bars(title: str) -> Iterator[Told | None]:
-    """A function that draws one bar for each kind of work it is told of, on a terminal; None elsewhere.
+    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn.
 
     Parameters
     ----------
     title : str
         What is going on before anything is told.
     """
+    if in_notebook():
+        from diffdag.notebook_bars import NotebookBars  # noqa: PLC0415
+
+        with NotebookBars(title) as drawn:
+            yield EveryStep(drawn.tell)
+        return
     if not sys.stderr.isatty():
         yield None
         return
@@ -100,7 +179,14 @@ def show_bars(title: str) -> Iterator[Told | None]:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(tasks[what], completed=done, total=total)
 
-        yield tell
+        yield EveryStep(tell)
+
+
+def in_notebook() -> bool:
+    """Whether what is shown goes to a notebook: to a kernel of IPython, not to its terminal."""
+    library = sys.modules.get("IPython")
+    shell = None if library is None else library.get_ipython()
+    return getattr(shell, "kernel", None) is not None
 
 
 def _columns(quick: bool = False, total: int | None = 1) -> list[ProgressColumn]:
@@ -122,6 +208,19 @@ def _columns(quick: bool = False, total: int | None = 1) -> list[ProgressColumn]
 
 @contextmanager
 def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Advance]:
+    if in_notebook():
+        from diffdag.notebook_bars import NotebookBars  # noqa: PLC0415
+
+        with NotebookBars(title) as drawn:
+            drawn.tell(done, total, title)
+
+            def count(steps: int = 1, /) -> None:
+                nonlocal done
+                done += steps
+                drawn.tell(done, total, title)
+
+            yield count
+        return
     if not sys.stderr.isatty():
         yield _nothing
         return

@@ -7,17 +7,20 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffdag.atomic import write_atomic
+from diffdag.evidence import Share
 from diffdag.result import DifferenceResult
 from diffdag.validation import plural
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from diffdag.report.theme import ThemeName
 
 Found = tuple[str, str, bool, float | None]  # source, target, whether directed, delta
 Claim = tuple[str, str, bool]
@@ -51,6 +54,8 @@ class Setting:
         Extended BIC relative to no change: less is better.
     instability, found : float, optional
         How far halves of the rows disagree, and how many changes they found on average.
+    shares : tuple of Share
+        How often each pair was found in halves of the rows, most often found first.
     """
 
     at: Factors
@@ -59,6 +64,7 @@ class Setting:
     ebic: float
     instability: float | None = None
     found: float | None = None
+    shares: tuple[Share, ...] = ()
 
     @property
     def pairs(self) -> frozenset[frozenset[str]]:
@@ -249,23 +255,36 @@ class SettingsPath:
         values = {"ebic": row.ebic, "instability": row.instability, "found": row.found}
         at = {"penalty": row.at.penalty, "threshold": row.at.threshold, "kept": row.kept}
         edges = [dict(zip(("source", "target", "directed", "delta"), edge, strict=True)) for edge in row.edges]
-        return {**at, **_known(values), **marks, "edges": edges}
+        shares = {"shares": [asdict(share) for share in row.shares]} if self.by == "stability" else {}
+        return {**at, **_known(values), **marks, "edges": edges, **shares}
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
         """Draw the deltas along the path, the criterion below, the choice and the default."""
         from diffdag.report.path_plot import plot_path  # noqa: PLC0415
 
-        return plot_path(self, ax)
+        return plot_path(self, ax, theme=theme)
+
+    def plot_stability(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw how often halves of the rows found each edge along the path; with ``by="stability"``."""
+        from diffdag.report.stability_plot import plot_stability  # noqa: PLC0415
+
+        return plot_stability(self, ax, theme=theme)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write path.csv, path.json and path.svg, each completely or not at all; returns the files."""
+        """Write path.csv, path.json and path.svg, each completely or not at all; returns the files.
+
+        With ``by="stability"`` also stability.svg, the picture of `plot_stability`.
+        """
         from diffdag.report.path_plot import render_path  # noqa: PLC0415
+        from diffdag.report.stability_plot import render_stability  # noqa: PLC0415
 
         contents = {
             "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
             "path.json": self.to_json(),
             "path.svg": render_path(self),
         }
+        if self.by == "stability":
+            contents["stability.svg"] = render_stability(self)
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         return [write_atomic(place / name, content) for name, content in contents.items()]

@@ -17,6 +17,7 @@ from diffdag.evidence import Sensitivity, Share, Stability
 from diffdag.moments import Moments
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
+from diffdag.progress import Told, follow
 from diffdag.resampling import NoneFitted, Resamples, Workers, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.robust import RANKED, table_scores
@@ -108,16 +109,21 @@ def examine(
 ) -> DifferenceResult:
     """Fit two tables, and add all that was asked for, and the checks."""
     plan = Plan.of(**wishes)
-    told = workers.get("progress")
-    if told is not None and not isinstance(told, bool) and not callable(told):
-        raise InputError(f"progress must be True, False, None or a function; it is {told!r}")
     if model.effective_samples is not None and plan.permutations:
         plan = _without_test(plan, asked=wishes.get("test"))
-    held_out = None
     if intervals is not None:
         _check_split(model, intervals)
+    with follow(workers.get("progress"), "Estimating the difference") as told:
+        return _examine(model, tables, plan, intervals is not None, told, {**workers, "progress": told})
+
+
+def _examine(
+    model: DifferenceDAG, tables: Tables, plan: Plan, split: bool, told: Told | None, workers: Workers
+) -> DifferenceResult:
+    held_out = None
+    if split:
         tables, held_out = split_rows(tables, model.rng)
-    result = model.fit_tables(tables, progress=told if callable(told) else None).result_
+    result = model.fit_tables(tables, progress=told).result_
     if model.covariance != "sample":
         result = replace(result, settings={**result.settings, "covariance": model.covariance})
     result = weigh(result, tables, model, plan, **workers)

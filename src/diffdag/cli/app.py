@@ -31,7 +31,14 @@ FirstTable = Annotated[Path, typer.Argument(metavar="A", help="First table, in a
 SecondTable = Annotated[
     Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
 ]
-Group = Annotated[str | None, typer.Option(help="Column of A that names the group of each row.")]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", "--group-key", help="Column of A (of obs, in .h5ad) that names each row's group."),
+]
+Layer = Annotated[str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")]
+Genes = Annotated[
+    str | None, typer.Option(help="Of .h5ad files: column of var that is true for the genes to use.")
+]
 FirstGroup = Annotated[str | None, typer.Option("--first", help="Group to take as first.")]
 SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take as second.")]
 Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
@@ -160,6 +167,8 @@ def read_pair(
     group: str | None,
     first_group: str | None,
     second_group: str | None,
+    layer: str | None = None,
+    genes: str | None = None,
     **choice: Any,
 ) -> tuple[Any, Any, tuple[str, str]]:
     """Read two files, or one file in two groups, and what to call them.
@@ -167,12 +176,14 @@ def read_pair(
     Tables come back as they are. With a `choice` (columns, drop, missing), for commands that do without rows,
     files of moments, folders and patterns come back as the moments of what is chosen.
     """
-    from diffdag.data import read_table, split_groups  # noqa: PLC0415
+    from diffdag.data import read_table  # noqa: PLC0415
+    from diffdag.groups import split_groups  # noqa: PLC0415
 
     if group is not None and second is None:
         if choice and _reduced(first):
             refuse(f"--group splits the rows of one table, which '{first}' is not; give two sets of moments")
-        one, two, *labels = split_groups(read_table(first, text=[group]), group, first_group, second_group)
+        table = read_table(first, text=[group], layer=layer, genes=genes)
+        one, two, *labels = split_groups(table, group, first_group, second_group)
         return one, two, (labels[0], labels[1])
     if group is not None or second is None:
         refuse("the two conditions are not clear; give two tables, or one table and --group")
@@ -182,8 +193,11 @@ def read_pair(
     stems = [path.name.split(".")[0] for path in paths]
     names = stems if stems[0] != stems[1] and "*" not in "".join(stems) else [str(path) for path in paths]
     if choice and any(_reduced(path) for path in paths):
+        if layer is not None or genes is not None:
+            refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
         return *_read_moments(paths, **choice), (names[0], names[1])
-    return read_table(first), read_table(second), (names[0], names[1])
+    one, two = (read_table(path, layer=layer, genes=genes) for path in paths)
+    return one, two, (names[0], names[1])
 
 
 def _reduced(path: Path) -> bool:

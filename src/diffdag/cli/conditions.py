@@ -63,12 +63,15 @@ def fit_groups(
     points: int | None,
     out: Path | None,
     as_json: bool,
+    layer: str | None = None,
+    genes: str | None = None,
 ) -> None:
     """Compare the groups of one table, each with the reference or, without one, each with each."""
-    from diffdag.data import read_table, split_all_groups  # noqa: PLC0415
+    from diffdag.data import read_table  # noqa: PLC0415
+    from diffdag.groups import split_all_groups  # noqa: PLC0415
 
     chosen = None if groups is None else list(dict.fromkeys([*([reference] if reference else []), *groups]))
-    tables = split_all_groups(read_table(path, text=[group]), group, chosen)
+    tables = split_all_groups(read_table(path, text=[group], layer=layer, genes=genes), group, chosen)
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
     from diffdag.progress import show_bars  # noqa: PLC0415
 

@@ -12,7 +12,9 @@ from diffdag.cli.app import (
     Drop,
     FirstGroup,
     FirstTable,
+    Genes,
     Group,
+    Layer,
     MissingRows,
     SecondGroup,
     SecondTable,
@@ -46,6 +48,8 @@ def compare(
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
+    layer: Layer = None,
+    genes: Genes = None,
     methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
@@ -70,7 +74,7 @@ def compare(
     check_folder(out)
     check_workers(jobs, dask)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    one, two, _ = read_pair(first, second, group, first_group, second_group, **choice)
+    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
     from diffdag.comparators.compare import compare_methods  # noqa: PLC0415
     from diffdag.parallel import find_client  # noqa: PLC0415
 

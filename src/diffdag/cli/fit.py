@@ -14,8 +14,10 @@ from diffdag.cli.app import (
     CovarianceKind,
     Drop,
     FirstGroup,
+    Genes,
     Group,
     KnownOrder,
+    Layer,
     MissingRows,
     Noise,
     SecondGroup,
@@ -64,12 +66,17 @@ OutFolder = Annotated[
 @app.command()
 def fit(
     first: Annotated[
-        Path, typer.Argument(metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ; or moments.")
+        Path,
+        typer.Argument(
+            metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ, H5AD; or moments."
+        ),
     ],
     second: SecondTable = None,
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
+    layer: Layer = None,
+    genes: Genes = None,
     reference: Reference = None,
     pairwise: Pairwise = False,
     groups: Groups = None,
@@ -132,11 +139,11 @@ def fit(
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
     several = reference is not None or pairwise or groups is not None
     if several:
-        about_two = {"first": first_group, "second": second_group, "cutoff": cutoff, "test": test}
-        about_two["coordinates"] = coordinates
+        about_two: dict[str, object] = {"first": first_group, "second": second_group, "cutoff": cutoff}
+        about_two |= {"test": test, "coordinates": coordinates}
         check_groups(second, group, reference, pairwise, intervals=intervals, **about_two)
     else:
-        one, two, labels = read_pair(first, second, group, first_group, second_group, **choice)
+        one, two, labels = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.moments import Moments  # noqa: PLC0415
     from diffdag.progress import show_bars  # noqa: PLC0415
@@ -162,7 +169,7 @@ def fit(
         model.set_params(confidence=confidence, fdr=fdr)
         fit_groups(
             first, str(group), reference=reference, groups=split_names(groups), model=model, choice=choice,
-            points=points, out=out, as_json=json,
+            points=points, out=out, as_json=json, layer=layer, genes=genes,
         )  # fmt: skip
         return
     wishes: dict[str, Any] = {

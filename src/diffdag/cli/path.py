@@ -12,7 +12,9 @@ from diffdag.cli.app import (
     Drop,
     FirstGroup,
     FirstTable,
+    Genes,
     Group,
+    Layer,
     MissingRows,
     Noise,
     SecondGroup,
@@ -39,6 +41,8 @@ def path(
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
+    layer: Layer = None,
+    genes: Genes = None,
     by: Annotated[
         str, typer.Option(help="ebic (extended BIC), or stability of fits to halves of the rows (slower).")
     ] = "ebic",
@@ -66,7 +70,7 @@ def path(
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
     check_folder(out)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    one, two, _ = read_pair(first, second, group, first_group, second_group, **choice)
+    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
     from diffdag.moments import Moments  # noqa: PLC0415
     from diffdag.path import settings_path  # noqa: PLC0415

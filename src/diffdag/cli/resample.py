@@ -13,8 +13,10 @@ from diffdag.cli.app import (
     Drop,
     FirstGroup,
     FirstTable,
+    Genes,
     Group,
     KnownOrder,
+    Layer,
     MissingRows,
     Noise,
     SecondGroup,
@@ -41,6 +43,8 @@ def resample(
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
+    layer: Layer = None,
+    genes: Genes = None,
     fits: Annotated[int, typer.Option(min=1, help="Number of resamples.")] = 200,
     kind: Annotated[
         str, typer.Option(help="bootstrap (with replacement), or half of the rows (in complementary pairs).")
@@ -65,7 +69,7 @@ def resample(
     check_folder(out)
     check_workers(jobs, dask)
     _check_tables(first, second)
-    one, two, _ = read_pair(first, second, group, first_group, second_group)
+    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
     from diffdag.parallel import find_client  # noqa: PLC0415
     from diffdag.resampling import resample_fits  # noqa: PLC0415

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from matplotlib import rc_context
 
 from diffdag.changes import Edge
 from diffdag.conditions_result import ConditionsResult
 from diffdag.report import exchange
+from diffdag.report.comparison import ARROWS, comparison_context, picture_words
 from diffdag.report.evidence import evidence_lines, mean_words, noise_words
-from diffdag.report.page import PACKAGES, _environment, _inline
-from diffdag.report.panels import plot_conditions
-from diffdag.report.plot import STYLES
+from diffdag.report.page import _environment, figure_svg, fragment_style, page_frame
+from diffdag.report.panels import _union, plot_conditions
+from diffdag.report.picture import Picture
 from diffdag.report.text import (
     WIDTH,
     NumberFormat,
@@ -29,17 +27,20 @@ from diffdag.report.text import (
     _name,
     _some,
     _wrap,
+    by_size,
     delta_text,
     percent,
     printable,
+    samples_line,
 )
+from diffdag.report.websvg import draw
 from diffdag.validation import InputError, plural
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = 1
-SHADES = 5
+MOST_SCATTERS = 100  # in one page
 
 
 def headline(result: ConditionsResult) -> str:
@@ -143,24 +144,20 @@ def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict
     edges = result.by_edge
     deltas = [edge.delta for row in edges.values() for edge in row.values()]
     show = NumberFormat(deltas)
-    largest = max((abs(delta) for delta in deltas if delta is not None), default=0.0) or 1.0
     rows = []
     for (source, target, directed), row in edges.items():
-        cells = [_cell(row.get(pair), show, largest) for pair in result.pairs]
+        cells = [_cell(row.get(pair), show) for pair in result.pairs]
         arrow = arrows[0] if directed else arrows[1]
         label = f"{_name(source)} {arrow} {_name(target)}"
         rows.append({"source": source, "arrow": arrow, "target": target, "label": label, "cells": cells})
     return rows, list(result.titles.values())
 
 
-def _cell(edge: Edge | None, show: NumberFormat, largest: float) -> dict[str, Any]:
+def _cell(edge: Edge | None, show: NumberFormat) -> dict[str, str]:
     if edge is None:
-        return {"text": "", "kind": "", "shade": 0}
+        return {"text": "", "kind": ""}
     sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
-    if edge.delta is None:
-        return {"text": edge.kind + sure, "kind": edge.kind, "shade": 1}
-    shade = max(1, round(SHADES * abs(edge.delta) / largest))
-    return {"text": delta_text(edge, show) + sure, "kind": edge.kind, "shade": shade}
+    return {"text": (edge.kind if edge.delta is None else delta_text(edge, show)) + sure, "kind": edge.kind}
 
 
 def to_json(result: ConditionsResult) -> str:
@@ -233,12 +230,7 @@ def _csv(result: ConditionsResult, table: pd.DataFrame, *, index: bool) -> str:
 
 def render_svg(result: ConditionsResult) -> str:
     """The picture as SVG, with names as text, the same for the same result."""
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
-        figure = plot_conditions(result)
-        figure.patch.set_alpha(0.0)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return buffer.getvalue()
+    return figure_svg(plot_conditions(result))
 
 
 def render_page(result: ConditionsResult) -> str:
@@ -247,37 +239,60 @@ def render_page(result: ConditionsResult) -> str:
 
 
 def render_fragment(result: ConditionsResult) -> str:
-    """Headline and picture as a piece of HTML, for notebooks."""
-    frame = Markup('<div><p><b>{}</b></p><div style="background:#fff;overflow-x:auto">{}</div></div>')
-    return str(frame.format(headline(result), _inline(render_svg(result))))
+    """Headline and pictures as a piece of HTML without a script, for notebooks."""
+    context = {"headline": headline(result), "style": fragment_style(), "panels": _panels(result)}
+    return _environment().get_template("panels.html.j2").render(context)
+
+
+def _panels(result: ConditionsResult) -> list[dict[str, Any]]:
+    """The picture of each comparison, every variable at the same place in all."""
+    whole = Picture(_union(result))
+    return [
+        {
+            "first": first,
+            "second": second,
+            "changes": plural(len(one.edge_list), "change") if one.edge_list else "no change found",
+            "picture": draw(whole, picture_words(one), by_size(one.edge_list), one.unresolved).svg,
+        }
+        for (first, second), one in result.pairs.items()
+    ]
+
+
+def _explorers(result: ConditionsResult) -> list[dict[str, Any]]:
+    """Each comparison as the page of a single one shows it."""
+    whole, folders = Picture(_union(result)), result.folders()
+    template = _environment().get_template("explorer.html.j2")
+    share = MOST_SCATTERS // len(result.pairs)
+    shown = []
+    for number, (pair, one) in enumerate(result.pairs.items(), start=1):
+        context = comparison_context(one, picture=whole, scatters=one.scatters[:share])
+        body = template.render(context | {"id": f"pair-{number}"})
+        shown.append(
+            {
+                "id": f"pair-{number}",
+                "title": result.titles[pair],
+                "words": samples_line(one),
+                "folder": folders[pair],
+                "some": bool(one.edge_list),
+                "body": Markup(body),  # noqa: S704 - escaped by the template
+            }
+        )
+    return shown
 
 
 def _context(result: ConditionsResult) -> dict[str, Any]:
-    rows, heads = _cells(result, ("→", "—"))
-    folders = result.folders()
-    return {
-        "style": Markup(_style()),  # noqa: S704 - our own file
+    rows, heads = _cells(result, ARROWS)
+    share = MOST_SCATTERS // len(result.pairs)
+    scatters = [found for one in result.pairs.values() for found in one.scatters[:share]]
+    return page_frame(scatters) | {
         "headline": headline(result),
         "compared": compared(result),
-        "picture": _inline(render_svg(result)),
+        "panels": _panels(result),
+        "explorers": _explorers(result),
         "rows": rows,
         "heads": heads,
         "delta_words": _delta_words(result),
         "beside": list(_beside(result)),
-        "colours": {kind: colour for kind, (colour, _) in STYLES.items()},
         "order": result.order,
         "notes": [*result.notes, *_pair_notes(result)],
-        "pairs": [
-            {"first": pair[0], "second": pair[1], "changes": len(one.edge_list), "folder": folders[pair]}
-            for pair, one in result.pairs.items()
-        ],
-        "versions": [(package, version(package)) for package in PACKAGES],
     }
-
-
-def _style() -> str:
-    """The rules of the page of one comparison."""
-    environment = _environment()
-    assert environment.loader is not None  # noqa: S101 - for the type checker
-    source = environment.loader.get_source(environment, "template.html.j2")[0]
-    return "".join(re.findall(r"<style>(.*?)</style>", source, re.DOTALL)[:1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from diffdag.report.text import NumberFormat, percent, printable
 from diffdag.validation import plural
@@ -33,6 +34,27 @@ def mean_words(change: MeanChange) -> str:
     error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
     size = f"{show(change.delta, '+')}{error}"
     return f"{printable(change.variable)} ({_joined(size, pvalue_words(change.pvalue), change.confidence)})"
+
+
+def noise_cells(change: NoiseChange) -> dict[str, Any]:
+    """One changed noise variance as cells of a table."""
+    show = NumberFormat([change.variance_first, change.variance_second])
+    ratio = "" if change.ratio is None else f"{change.ratio:.3g}"
+    numbers = [show(change.variance_first), show(change.variance_second), ratio, _chance(change.pvalue)]
+    return {"variable": change.variable, "numbers": numbers, "confidence": percent(change.confidence)}
+
+
+def mean_cells(change: MeanChange) -> dict[str, Any]:
+    """One changed intercept as cells of a table."""
+    show = NumberFormat([change.mean_first, change.mean_second, change.delta])
+    error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
+    size = show(change.delta, "+") + error
+    numbers = [show(change.mean_first), show(change.mean_second), size, _chance(change.pvalue)]
+    return {"variable": change.variable, "numbers": numbers, "confidence": percent(change.confidence)}
+
+
+def _chance(pvalue: float | None) -> str:
+    return pvalue_words(pvalue).removeprefix("p").removeprefix(" = ").strip()
 
 
 def _joined(size: str, pvalue: str, confidence: float | None) -> str:
@@ -80,3 +102,25 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
 def warnings_of(result: DifferenceResult) -> list[tuple[str, str]]:
     """Names and sentences of the checks that speak against an assumption."""
     return [(check.name, check.says) for check in result.checks if not check.fine]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to ask for next: why, and how on the command line and in Python."""
+
+    why: str
+    option: str
+    argument: str
+
+
+def next_steps(result: DifferenceResult) -> list[Step]:
+    """What to ask for in order to be surer, of what has not been asked for yet."""
+    if result.samples is None:
+        return []
+    steps = []
+    if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
+        steps.append(Step("How sure is each change?", "--confidence 200", "fit(..., confidence=200)"))
+    if result.edge_list and all(edge.low is None for edge in result.edge_list):
+        why = "Intervals from rows that had no part in the search"
+        steps.append(Step(why, "--intervals split", 'fit(..., intervals="split")'))
+    return steps

@@ -1,4 +1,4 @@
-"""A result as JSON, CSV, GraphML and networkx graph, and back from JSON.
+"""A result as JSON and CSV, and back from JSON.
 
 The JSON is strict (no NaN, no Infinity) and carries a schema number. The difference of the precision
 matrices is stored by its non-zero entries, as three parallel lists of rows, columns and values, where
@@ -12,19 +12,15 @@ import json
 import math
 from dataclasses import asdict, fields
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from scipy.sparse import csr_array, diags_array, triu
 
 from diffdag.changes import NUMBERS, Edge, MeanChange, NoiseChange
 from diffdag.evidence import Check, GlobalTest, Sensitivity, Share, Stability
-from diffdag.report.text import printable
 from diffdag.result import DifferenceResult, same_entries
 from diffdag.scatter import Cloud, EdgeScatter
 from diffdag.validation import InputError
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 SCHEMA = 1
 
@@ -102,45 +98,6 @@ def to_csv(result: DifferenceResult) -> str:
     returns = any("\r" in name for name in result.variables)
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     return result.edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
-
-
-def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
-    """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
-    import networkx as nx  # noqa: PLC0415
-
-    graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
-    roles = dict.fromkeys(_screened_out(result), "screened out")
-    roles |= dict.fromkeys(result.invariant, "invariant") | dict.fromkeys(result.unresolved, "unresolved")
-    for name in result.variables:
-        graph.add_node(name, role=roles.get(name, "changed"))
-    for edge in result.edge_list:
-        known = {key: value for key, value in asdict(edge).items() if value is not None}
-        source, target = known.pop("source"), known.pop("target")
-        graph.add_edge(source, target, **known)
-        if not edge.directed:
-            graph.add_edge(target, source, **known)
-    return graph
-
-
-def _screened_out(result: DifferenceResult) -> list[str]:
-    """Variables that took no part; of settings that were read from a file, any kind has to be expected."""
-    found = result.settings.get("screened_out")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else []
-
-
-def to_graphml(result: DifferenceResult) -> str:
-    """Return the graph as GraphML. XML has no control characters: in names they appear as escapes."""
-    import networkx as nx  # noqa: PLC0415
-
-    taken: dict[str, str] = {}
-    for name in result.variables:
-        shown = printable(name)
-        while shown in taken:
-            shown += "'"
-        taken[shown] = name
-    graph = nx.relabel_nodes(to_networkx(result), {name: shown for shown, name in taken.items()})
-    graph.graph = {key: printable(value) for key, value in graph.graph.items()}
-    return "\n".join(nx.generate_graphml(graph)) + "\n"
 
 
 def from_json(text: str | bytes, name: str) -> DifferenceResult:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import platform
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,60 +18,121 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from diffdag.report.evidence import evidence_lines, mean_words, noise_words, warnings_of
-from diffdag.report.plot import STYLES, plot_difference
-from diffdag.report.text import (
-    NumberFormat,
-    by_size,
-    delta_text,
-    headline,
-    interval_text,
-    percent,
-    printable,
-    samples_line,
-    setting,
-    shown_settings,
-)
+from diffdag.report.comparison import ARROWS, comparison_context
+from diffdag.report.evidence import evidence_lines, mean_cells, next_steps, noise_cells, warnings_of
+from diffdag.report.plot import plot_difference
+from diffdag.report.text import headline, percent, printable, samples_line, setting, shown_settings
+from diffdag.report.websvg import theme_css
 
 if TYPE_CHECKING:
     from diffdag.result import DifferenceResult
+    from diffdag.scatter import EdgeScatter
 
 SHARES_SHOWN = 30  # pairs found in resamples
 PACKAGES = ("diffdag", "numpy", "scipy", "pandas")
+SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_table", "explorer")
+Coordinates = Mapping[str, Sequence[float]]
 
 
-def render_page(result: DifferenceResult) -> str:
-    """Return the report as a complete HTML page."""
-    return _environment().get_template("template.html.j2").render(_context(result))
+def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = None) -> str:
+    """Return the report as a complete HTML page.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+        What to report.
+    coordinates : mapping of str to (x, y, z), optional
+        Places of brain regions in millimetres: adds a view of the changes in the brain.
+
+    Returns
+    -------
+    str
+        HTML that opens from a disk, without a network.
+    """
+    context = _context(result) | page_frame(result.scatters)
+    context["brain"] = None if coordinates is None else _brain(result, coordinates)
+    return _environment().get_template("template.html.j2").render(context)
 
 
 def render_fragment(result: DifferenceResult) -> str:
-    """Return headline, picture and edges as a piece of HTML, for notebooks."""
-    context = _context(result)
-    table = Markup(_environment().get_template("edges.html.j2").render(context))  # noqa: S704 - escaped there
-    frame = Markup('<div><p><b>{}</b></p><div style="background:#fff;overflow-x:auto">{}</div>{}</div>')
-    return str(frame.format(context["headline"], context["picture"], table if result.edge_list else ""))
+    """Return headline, picture and edges as a piece of HTML without a script, for notebooks."""
+    context = comparison_context(result, scatters=())
+    context |= {"headline": headline(result, ARROWS), "style": fragment_style()}
+    return _environment().get_template("fragment.html.j2").render(context)
 
 
 def render_svg(result: DifferenceResult) -> str:
-    """Return the picture as SVG, with names as text, the same for the same result."""
+    """Return the picture as SVG that stands alone, with names as text, the same for the same result."""
+    figure = plot_difference(result).figure
+    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+    return figure_svg(figure)
+
+
+def figure_svg(figure: Figure) -> str:
+    """A figure of matplotlib as SVG, without a background."""
     # Text stays text: it can be searched, and the browser has fonts for scripts that matplotlib lacks.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
-        figure = plot_difference(result).figure
-        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
         figure.patch.set_alpha(0.0)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return buffer.getvalue()
 
 
+def page_frame(scatters: Iterable[EdgeScatter]) -> dict[str, Any]:
+    """What all pages have: style, script and its hash for the content policy, versions, what is in the file."""
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    versions = [(package, version(package)) for package in PACKAGES]
+    return {
+        "style": theme_css() + Markup("\n") + _own("graph.css") + _own("report.css"),
+        "script": Markup(script),  # noqa: S704 - our own files
+        "script_hash": f"sha256-{digest}",
+        "versions": [*versions, ("Python", platform.python_version())],
+        "contents": _contents(scatters),
+    }
+
+
+def fragment_style() -> Markup:
+    """Rules for a piece of HTML in a notebook."""
+    return theme_css(hosts=True) + Markup("\n") + _own("graph.css")
+
+
+def _contents(scatters: Iterable[EdgeScatter]) -> str:
+    """Whether the user's rows are in the file: who passes it on should know."""
+    most = max((len(cloud.x) for one in scatters for cloud in (one.first, one.second)), default=0)
+    start = "Names of variables and conditions, the estimates"
+    if not most:
+        return f"{start}, and settings. It holds no rows of your data, and loads nothing from anywhere."
+    return (
+        f"{start}, settings, and for the scatter plots values of up to {most} rows of each condition: pass it "
+        "on only to those who may see such values. It loads nothing from anywhere."
+    )
+
+
+@cache
+def _own(name: str) -> Markup:
+    text = files("diffdag.report").joinpath(name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - our own files
+
+
+@cache
+def _script() -> str:
+    return '"use strict";\n{\n' + "\n".join(_own(f"{name}.js") for name in SCRIPTS) + "}\n"
+
+
+def _brain(result: DifferenceResult, coordinates: Coordinates) -> Markup:
+    from diffdag.report.brain import plot_brain  # noqa: PLC0415 - few pages have it
+
+    figure = plot_brain(result, coordinates).figure
+    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+    return _inline(figure_svg(figure))
+
+
 def _inline(svg: str) -> Markup:
     """Make a stand-alone SVG part of a page: without prolog and without rules for the whole page."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<style\b.*?</style>", "", body, count=1, flags=re.DOTALL)
-    width = re.search(r'width="([\d.]+)pt"', body)
-    natural = f'style="--natural:{width[1]}pt" ' if width else ""
-    body = body.replace("<svg ", f'<svg role="img" {natural}stroke-linejoin="round" ', 1)
+    body = body.replace("<svg ", '<svg role="img" stroke-linejoin="round" ', 1)
     return Markup(body)  # noqa: S704 - matplotlib escapes the names in it; tests hold it to that
 
 
@@ -85,45 +150,29 @@ def _environment() -> Environment:
 
 
 def _context(result: DifferenceResult) -> dict[str, Any]:
-    versions = [(package, version(package)) for package in PACKAGES]
-    return {
-        "headline": headline(result, ("→", "—")),
+    return comparison_context(result) | {
+        "id": "changes",
+        "headline": headline(result, ARROWS),
         "compared": samples_line(result),
-        "picture": _inline(render_svg(result)),
-        "labels": result.labels,
-        "rows": _rows(result),
-        "with_interval": any(edge.low is not None for edge in result.edge_list),
-        "noise": [noise_words(change) for change in result.noise_list],
-        "means": [mean_words(change) for change in result.mean_list],
-        "evidence": list(evidence_lines(result)),
-        "warnings": warnings_of(result),
-        "checks": result.checks,
-        "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
-        "with_confidence": any(edge.confidence is not None for edge in result.edge_list),
-        "colours": {kind: colour for kind, (colour, _) in STYLES.items()},
+        **trust_context(result),
         "order": result.order,
         "unresolved": result.unresolved,
         "invariant": result.invariant,
         "notes": result.notes,
         "settings": {"method": result.method, **shown_settings(result)},
-        "versions": [*versions, ("Python", platform.python_version())],
     }
 
 
-def _rows(result: DifferenceResult) -> list[dict[str, str]]:
-    edges = by_size(result.edge_list)
-    show = NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
-    return [
-        {
-            "source": edge.source,
-            "arrow": "→" if edge.directed else "—",
-            "target": edge.target,
-            "kind": edge.kind,
-            "first": show(edge.weight_first),
-            "second": show(edge.weight_second),
-            "delta": delta_text(edge, show),
-            "interval": interval_text(edge, show),
-            "confidence": percent(edge.confidence),
-        }
-        for edge in edges
-    ]
+def trust_context(result: DifferenceResult) -> dict[str, Any]:
+    """What changed besides effects, and how far to trust all of it."""
+    return {
+        "noise": [noise_cells(change) for change in result.noise_list],
+        "noise_sure": any(change.confidence is not None for change in result.noise_list),
+        "means": [mean_cells(change) for change in result.mean_list],
+        "means_sure": any(change.confidence is not None for change in result.mean_list),
+        "evidence": list(evidence_lines(result)),
+        "warnings": warnings_of(result),
+        "steps": next_steps(result),
+        "checks": result.checks,
+        "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
+    }

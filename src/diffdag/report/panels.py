@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import textwrap
 from typing import TYPE_CHECKING
 
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from diffdag.report.plot import LINE_HEIGHT, MARGIN, SAMPLE, _Picture, _write, text_width
+from diffdag.report.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
+from diffdag.report.plot import Brush
 from diffdag.report.text import printable
+from diffdag.report.theme import ThemeName, theme_called
 from diffdag.result import DifferenceResult
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 # Panels side by side, as long as they are narrower than this together.
 ACROSS, WIDEST = 4, 1500.0
 GAP, PAD = 18.0, 14.0  # between panels, and within their frames
-FRAME = "#DDE3E9"
+PALE = 0.35  # opacity of variables that take no part in a comparison
 TITLE_CHARACTERS = 40
 Key = tuple[str, str, bool]
 
 
-def plot_conditions(result: ConditionsResult) -> Figure:
+def plot_conditions(result: ConditionsResult, *, theme: ThemeName = "light") -> Figure:
     """Draw the difference DAG of each comparison, causes on top.
 
     Only variables that take part in some comparison are shown, and those that take no part in a comparison are
@@ -37,37 +37,41 @@ def plot_conditions(result: ConditionsResult) -> Figure:
     ----------
     result : ConditionsResult
         What to draw.
+    theme : {"light", "dark"}
+        Light or dark background.
 
     Returns
     -------
     Figure
         Of the size that the picture needs; pyplot does not know about it.
     """
-    whole = _Picture(_union(result))
+    colours, whole = theme_called(theme), Picture(_union(result))
     titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
-    legend, foot = whole._legend(grid.width)
+    legend, foot = whole.legend_within(grid.width)
     foot = foot + 22.0 if legend else 0.0
-    width = max([grid.width, *(x + SAMPLE + 8 + text_width(kind) for kind, x, _ in legend)])
+    width = max([grid.width, *map(legend_end, legend)])
     page = (width + 2 * MARGIN, grid.height + foot + 2 * MARGIN)
-    figure = Figure(figsize=(page[0] / 72, page[1] / 72))
+    figure = Figure(figsize=(page[0] / 72, page[1] / 72), facecolor=colours.background)
     for number, ((pair, one), lines) in enumerate(zip(result.pairs.items(), titles, strict=True)):
         left, bottom = grid.corner(number)
         ax = _axes(figure, (left, bottom + foot, *grid.panel), page)
         ax.set_label(" to ".join(map(printable, pair)))
-        _Panel(whole, one, lines, grid.panel).draw_on(ax)
+        origin = ((grid.panel[0] - whole.layout.width) / 2, PAD)
+        brush = Brush(ax, colours, 1.0, origin)
+        _draw_frame(brush, grid.panel, lines)
+        _draw_comparison(brush, whole, one)
     if legend:
-        ax = _axes(figure, (0.0, 0.0, width, foot), page)
-        whole.scale = 1.0
-        for kind, x, y in legend:
-            whole._draw_sample(ax, kind, (x, y + LINE_HEIGHT / 2))
+        brush = Brush(_axes(figure, (0.0, 0.0, width, foot), page), colours, 1.0, (0.0, 0.0))
+        for item in legend:
+            brush.sample(item)
     return figure
 
 
 class _Grid:
     """Panels of one size in rows, in points from the lower left corner up."""
 
-    def __init__(self, whole: _Picture, titles: list[list[str]]) -> None:
+    def __init__(self, whole: Picture, titles: list[list[str]]) -> None:
         head = max(len(lines) for lines in titles) * LINE_HEIGHT + 16.0
         words = [text_width(line) for lines in titles for line in lines]
         body = whole.layout.height if whole.names else 0.0
@@ -129,46 +133,27 @@ def _union(result: ConditionsResult) -> DifferenceResult:
     )
 
 
-class _Panel(_Picture):
-    """One comparison, drawn at the places that all comparisons share."""
+def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:
+    width, height = size
+    style = "round,pad=0,rounding_size=8"
+    frame = FancyBboxPatch(
+        (0.0, 0.0), width, height, boxstyle=style, facecolor="none", edgecolor=brush.theme.faint
+    )
+    brush.ax.add_patch(frame).set_clip_on(False)
+    for number, line in enumerate(title):
+        brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
 
-    def __init__(
-        self,
-        whole: _Picture,
-        result: DifferenceResult,
-        title: list[str],
-        size: tuple[float, float],
-    ) -> None:
-        self.__dict__.update(copy.copy(whole.__dict__))
-        own = {_key(edge): edge for edge in result.edge_list}
-        drawn = [
-            (own[_key(edge)], curve)
-            for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)
-            if _key(edge) in own
-        ]
-        largest = max((abs(edge.delta or 0.0) for edge in whole.edges), default=0.0) or 1.0
-        self.drawn = [(edge, 1.3 + 3.2 * abs(edge.delta or 0.0) / largest, curve) for edge, curve in drawn]
-        self.busy = {name for edge, _ in drawn for name in (edge.source, edge.target)}
-        self.unresolved = set(result.unresolved)
-        self.title = title
-        self.width, self.height = size
 
-    def draw_on(self, ax: Axes) -> None:
-        """Draw frame, title, edges and variables."""
-        self.scale, self.origin = 1.0, ((self.width - self.layout.width) / 2, PAD)
-        style = "round,pad=0,rounding_size=8"
-        frame = FancyBboxPatch(
-            (0.0, 0.0), self.width, self.height, boxstyle=style, facecolor="none", edgecolor=FRAME
-        )
-        ax.add_patch(frame).set_clip_on(False)
-        for number, line in enumerate(self.title):
-            y = self.height - PAD - (number + 0.5) * LINE_HEIGHT
-            _write(ax, line, (self.width / 2, y), rcParams["text.color"])
-        for edge, stroke, curve in self.drawn:
-            self._draw_edge(ax, edge, stroke, curve)
-        for number, name in enumerate(self.names):
-            before = len(ax.patches), len(ax.texts)
-            self._draw_node(ax, number)
-            if name not in self.busy:
-                for artist in (*ax.patches[before[0] :], *ax.texts[before[1] :]):
-                    artist.set_alpha(0.35)
+def _draw_comparison(brush: Brush, whole: Picture, result: DifferenceResult) -> None:
+    """Draw one comparison at the places that all comparisons share."""
+    own = {_key(edge): edge for edge in result.edge_list}
+    curves = {_key(edge): curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
+    drawn = [own[key] for key in curves if key in own]
+    for edge, stroke in zip(drawn, strokes(drawn, whole.edges), strict=True):
+        brush.edge(edge.kind, stroke, opacity(edge), curves[_key(edge)])
+    busy = {name for edge in drawn for name in (edge.source, edge.target)}
+    for name, lines, size, centre in zip(
+        whole.names, whole.lines, whole.sizes, whole.layout.centres, strict=True
+    ):
+        loose = name in result.unresolved
+        brush.node(lines, centre, size, unresolved=loose, opacity=1.0 if name in busy else PALE)

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
+from diffdag.report.chart import LABEL, SMALL, LineName, axes_for, dress, hush, short, svg_of, write_names
 from diffdag.report.text import printable
+from diffdag.report.theme import Theme, ThemeName, theme_called
 from diffdag.sensitivity import Course, SettingsPath, sensitivity_note
 
 FloatArray = NDArray[np.float64]
 
-# Colours of Okabe and Ito (2008) without black and yellow, for edges of the default answer; others are grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-GREY, FAINT, INK = "#7A8490", "#C9D0D7", "#15202B"
 SIZE = (8.8, 5.6)  # inches
 PANELS = (0.1, 0.1, 0.65, 0.775)  # of a new figure: left, bottom, width, height
 UPPER, LOWER = 0.70, 0.24  # shares of the height
 MOST_LINES = 60
 NAMED = 16  # lines with a name; those found at the most settings
 NAME_CHARACTERS = 30
-SMALL, LABEL = 8.5, 9.5
 
 
-def plot_path(path: SettingsPath, ax: Axes | None = None) -> Axes:
+def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
     """Draw the change of each edge along the path, and below it what the choice rests on.
 
     Edges of the default answer are coloured. Hollow squares: no direction, or the other one, at that setting.
@@ -43,45 +38,44 @@ def plot_path(path: SettingsPath, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; its lower part goes to the panel of the criterion, and names stand to its right. Without
         it, a new figure that pyplot does not know about.
+    theme : {"light", "dark"}
+        Colours for a light or a dark background.
 
     Returns
     -------
     Axes
         The upper panel; `.figure.savefig` saves the picture.
     """
-    if ax is None:
-        ax = Figure(figsize=SIZE).add_axes(PANELS)
+    colours = theme_called(theme)
+    ax = axes_for(ax, colours, SIZE, PANELS)
     left, bottom, width, height = ax.get_position().bounds
     ax.set_position((left, bottom + (1 - UPPER) * height, width, UPPER * height))
-    below = ax.figure.add_axes((left, bottom, width, LOWER * height), sharex=ax)
+    below = ax.figure.add_axes((left, bottom, width, LOWER * height), sharex=ax, facecolor="none")
     multiples = np.array([path.multiple(step) for step in path.line])
-    _set_multiples(below, multiples, path.axis)
+    set_multiples(below, multiples, path.axis)
     if any(edge[3] is not None for step in path.line for edge in step.edges):
-        _draw_edges(ax, path, multiples)
+        _draw_edges(ax, colours, path, multiples)
     else:
-        _draw_counts(ax, path, multiples)
-    _draw_criterion(below, path, multiples)
+        _draw_counts(ax, colours, path, multiples)
+    _draw_criterion(below, colours, path, multiples)
     for panel in (ax, below):
-        _dress(panel)
-        _mark(panel, path, named=panel is ax)
+        dress(panel, colours)
+        mark_settings(panel, colours, path, named=panel is ax)
     ax.tick_params(labelbottom=False)
     note = sensitivity_note(path)
     words = textwrap.wrap(printable(f"{note[:1].upper()}{note[1:]}"), 105, break_on_hyphens=False, max_lines=3)
-    ax.set_title("\n".join(words), loc="left", fontsize=LABEL, color=INK, pad=18, parse_math=False)
+    ax.set_title("\n".join(words), loc="left", fontsize=LABEL, color=colours.ink, pad=18, parse_math=False)
+    hush(ax, below)
     return ax
 
 
 def render_path(path: SettingsPath) -> str:
     """Return the picture as SVG, with names as text, the same for the same path."""
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
-        figure = plot_path(path).figure
-        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return buffer.getvalue()
+    return svg_of(plot_path, path)
 
 
-def _set_multiples(ax: Axes, multiples: FloatArray, axis: str) -> None:
+def set_multiples(ax: Axes, multiples: FloatArray, axis: str) -> None:
+    """Multiples of the default along the lower side."""
     ax.set_xscale("log")
     spread = float(multiples[-1] / multiples[0]) ** 0.03 if len(multiples) > 1 else 1.1
     ax.set_xlim(multiples[0] / spread, multiples[-1] * spread)
@@ -90,54 +84,46 @@ def _set_multiples(ax: Axes, multiples: FloatArray, axis: str) -> None:
     ax.xaxis.set_major_locator(FixedLocator(shown))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([f"{value:.3g}" for value in shown])
-    ax.set_xlabel(f"{axis}, as a multiple of the default", fontsize=LABEL, color=INK)
+    ax.set_xlabel(f"{axis}, as a multiple of the default")
 
 
-def _dress(ax: Axes) -> None:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color(GREY)
-    ax.tick_params(labelsize=SMALL, color=GREY, labelcolor=INK)
-    ax.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.6)
-    ax.set_axisbelow(True)
-
-
-def _mark(ax: Axes, path: SettingsPath, named: bool) -> None:
+def mark_settings(ax: Axes, theme: Theme, path: SettingsPath, named: bool) -> None:
     """Vertical lines at the default and the choice."""
     chosen = path.multiple(path.settings[path.chosen_at])
     marks = {1.0: "default", chosen: "chosen" if chosen != 1.0 else "default, and chosen"}
     for at, words in marks.items():
         style: dict[str, Any] = {"linestyle": "-"} if at == chosen else {"linestyle": (0, (2, 2))}
-        ax.axvline(at, color=INK, linewidth=1.1, zorder=1.5, **style)
+        ax.axvline(at, color=theme.ink, linewidth=1.1, zorder=1.5, **style)
         if named:
             # Words of two close lines go to either side.
             away = "center" if len(marks) == 1 else "left" if at == max(marks) else "right"
             ax.annotate(
                 words, (at, 1.0), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                horizontalalignment=away, verticalalignment="bottom", fontsize=SMALL, color=INK,
+                horizontalalignment=away, verticalalignment="bottom", fontsize=SMALL, color=theme.ink,
             )  # fmt: skip
 
 
-def _draw_edges(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None:
+def _draw_edges(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> None:
     default = path.settings[path.default_at].pairs
     courses = sorted(path.courses, key=lambda c: frozenset((c.source, c.target)) not in default)[:MOST_LINES]
     lines = [_heights(course) for course in courses]
-    _lay_out(ax, lines)
-    names: list[tuple[float, float, str, str]] = []
+    _lay_out(ax, theme, lines)
+    names: list[LineName] = []
     for number, (course, (heights, settled)) in enumerate(zip(courses, lines, strict=True)):
         strong = frozenset((course.source, course.target)) in default
-        colour = COLOURS[number % len(COLOURS)] if strong else GREY
+        colour = theme.several[number % len(theme.several)] if strong else theme.grey
         width, dot, layer = (2.4, 4.5, 3.0) if strong else (1.1, 3.0, 2.0)
         plain: dict[str, Any] = {"color": colour, "zorder": layer, "clip_on": False}
         ax.plot(multiples, heights, linewidth=width, **plain)
         ax.plot(multiples[settled], heights[settled], "o", markersize=dot, **plain)
         loose = np.isfinite(heights) & ~settled
-        ax.plot(multiples[loose], heights[loose], "s", markersize=dot, markerfacecolor="white", **plain)
+        ax.plot(
+            multiples[loose], heights[loose], "s", markersize=dot, markerfacecolor=theme.background, **plain
+        )
         last = int(np.flatnonzero(np.isfinite(heights))[-1])
-        names.append((float(multiples[last]), float(heights[last]), _name(course), colour))
-    ax.set_ylabel("change of the effect\n(delta, first minus second)", fontsize=LABEL, color=INK)
-    _write_names(ax, names[:NAMED])
+        names.append(LineName(float(multiples[last]), float(heights[last]), _name(course), colour))
+    ax.set_ylabel("change of the effect\n(delta, first minus second)")
+    write_names(ax, theme, names[:NAMED])
 
 
 def _heights(course: Course) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -153,7 +139,7 @@ def _heights(course: Course) -> tuple[FloatArray, NDArray[np.bool_]]:
     return heights, settled
 
 
-def _lay_out(ax: Axes, lines: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> None:
+def _lay_out(ax: Axes, theme: Theme, lines: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) -> None:
     """Set the heights; edges that never have a direction go to a strip of their own below the others."""
     known = np.concatenate([heights[settled] for heights, settled in lines])
     low, high = min(0.0, float(known.min())), max(0.0, float(known.max()))
@@ -167,78 +153,37 @@ def _lay_out(ax: Axes, lines: Sequence[tuple[FloatArray, NDArray[np.bool_]]]) ->
     ax.set_ylim(bottom, high + 0.08 * room)
     ticks = MaxNLocator(6).tick_values(low, high)
     ax.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if edge <= tick <= high + 0.08 * room]))
-    ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=1)
+    ax.axhline(0.0, color=theme.grey, linewidth=0.8, zorder=1)
     if loose:
-        ax.axhspan(bottom, edge, color="#F3F5F7", zorder=0)
+        ax.axhspan(bottom, edge, color=theme.box, zorder=0)
         ax.annotate(
             "no direction", (0.0, (bottom + edge) / 2), (-6, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", horizontalalignment="right", verticalalignment="center",
-            fontsize=7.5, color=INK,
+            fontsize=7.5, color=theme.ink,
         )  # fmt: skip
 
 
 def _name(course: Course) -> str:
     arrow = "→" if "directed" in course.ways else "—"
-    text = printable(f"{course.source} {arrow} {course.target}")
-    return text if len(text) <= NAME_CHARACTERS else text[: NAME_CHARACTERS - 1] + "…"
+    return short(f"{course.source} {arrow} {course.target}", NAME_CHARACTERS)
 
 
-def _write_names(ax: Axes, names: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names to the right, at the height where each line ends as far as there is room, joined to it."""
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high)
-    inches = ax.get_window_extent().height / ax.figure.dpi
-    gap = 1.35 * SMALL / 72 / inches
-    heights = np.array([(value - low) / (high - low) for _, value, _, _ in names])
-    for place, (at, value, text, colour) in zip(spread(heights, gap), names, strict=True):
-        ax.annotate(
-            text, (at, value), (1.045, place), xycoords="data", textcoords="axes fraction", parse_math=False,
-            fontsize=SMALL, color=colour if colour != GREY else "#59636E", verticalalignment="center",
-            annotation_clip=False, zorder=2,
-            arrowprops={
-                "arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.55, "shrinkA": 1, "shrinkB": 3,
-                "linestyle": (0, (1, 2)), "relpos": (0.0, 0.5),
-            },
-        )  # fmt: skip
-
-
-def spread(heights: FloatArray, gap: float) -> FloatArray:
-    """Move heights apart until neighbours are `gap` apart, each as little as possible in the mean square.
-
-    >>> spread(np.array([0.5, 0.5, 0.9]), 0.1).round(2)
-    array([0.45, 0.55, 0.9 ])
-    """
-    order = np.argsort(heights, kind="stable")
-    shifted = heights[order] - gap * np.arange(len(heights))
-    groups: list[list[float]] = []  # sum, number: neighbouring values that have to be equal
-    for value in shifted:
-        groups.append([float(value), 1.0])
-        while len(groups) > 1 and groups[-2][0] / groups[-2][1] >= groups[-1][0] / groups[-1][1]:
-            total, count = groups.pop()
-            groups[-1][0] += total
-            groups[-1][1] += count
-    level = np.repeat([total / count for total, count in groups], [int(count) for _, count in groups])
-    result: FloatArray = np.empty(len(heights))
-    result[order] = level + gap * np.arange(len(heights))
-    return result
-
-
-def _draw_counts(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None:
+def _draw_counts(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> None:
     counts = [len(step.edges) for step in path.line]
-    ax.plot(multiples, counts, color=COLOURS[0], linewidth=2.2, marker="o", markersize=4.5, zorder=3)
+    ax.plot(multiples, counts, color=theme.several[0], linewidth=2.2, marker="o", markersize=4.5, zorder=3)
     ax.set_ylim(-0.3, max(counts) + 1)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_ylabel("edges", fontsize=LABEL, color=INK)
+    ax.set_ylabel("edges")
 
 
-def _draw_criterion(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None:
+def _draw_criterion(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> None:
     """Extended BIC above its minimum, or the instability and its bound."""
     stability = path.by == "stability"
     if stability:
         values = np.array([np.nan if step.instability is None else step.instability for step in path.line])
-        ax.axhspan(0.0, path.bound, color="#009E73", alpha=0.12, linewidth=0)
+        ax.axhspan(0.0, path.bound, color=theme.kinds["added"], alpha=0.15, linewidth=0)
         ax.set_ylim(0.0, max(1.1 * float(np.nanmax(values, initial=0.0)), 2 * path.bound))
-        ax.set_ylabel("instability", fontsize=LABEL, color=INK)
+        ax.set_ylabel("instability")
     else:
         values = np.array([step.ebic for step in path.line])
         fine = values[np.isfinite(values)]
@@ -249,5 +194,7 @@ def _draw_criterion(ax: Axes, path: SettingsPath, multiples: FloatArray) -> None
         ax.yaxis.set_major_locator(FixedLocator([0.0, *tall[:: max(1, len(tall) // 3)]]))
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        ax.set_ylabel("extended BIC\nabove its least", fontsize=LABEL, color=INK)
-    ax.plot(multiples, values, color=INK, linewidth=1.6, marker="o", markersize=3.5, zorder=3, clip_on=False)
+        ax.set_ylabel("extended BIC\nabove its least")
+    ax.plot(
+        multiples, values, color=theme.ink, linewidth=1.6, marker="o", markersize=3.5, zorder=3, clip_on=False
+    )

@@ -1,4 +1,4 @@
-"""The picture of a difference DAG: layers, causes on top.
+"""The picture of a difference DAG, on matplotlib's axes: layers, causes on top.
 
 Everything is drawn in data coordinates where one unit is one point of the natural size, so that a picture
 fits any axes: names, boxes and arrowheads grow and shrink together.
@@ -6,51 +6,33 @@ fits any axes: names, boxes and arrowheads grow and shrink together.
 
 from __future__ import annotations
 
-import functools
-import textwrap
-import unicodedata
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from diffdag.report.grid import Link
-from diffdag.report.layout import Curve, Layout, Point, arrange
-from diffdag.report.text import by_size, printable
+from diffdag.report.chart import quiet_about_glyphs
+from diffdag.report.layout import Curve, Point
+from diffdag.report.picture import FONT, FONT_SIZE, LINE_HEIGHT, MARGIN, PALEST, SAMPLE, LegendItem, Picture
+from diffdag.report.theme import DASHES, Theme, ThemeName, theme_called
 
 if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
     from matplotlib.transforms import Bbox
 
-    from diffdag.changes import Edge
     from diffdag.result import DifferenceResult
 
-# Colours of Okabe and Ito (2008), safe for colour-blind readers; the dashes say the same again.
-STYLES: Mapping[str, tuple[str, tuple[float, ...]]] = {
-    "added": ("#009E73", ()),
-    "removed": ("#D55E00", (7.0, 3.5)),
-    "strengthened": ("#0072B2", (12.0, 2.5, 2.5, 2.5)),
-    "weakened": ("#E69F00", (2.2, 2.2)),
-    "reversed-sign": ("#CC79A7", (7.0, 2.5, 2.2, 2.5, 2.2, 2.5)),
-    "changed": ("#48525E", ()),
-    "undirected": ("#7A8490", ()),
-}
-FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
-NAME_CHARACTERS = 26  # longer names go on several lines
-MARGIN, SAMPLE = 14.0, 34.0
-MOST_EDGES = 250
 
-
-def plot_difference(result: DifferenceResult, ax: Axes | None = None) -> Axes:
+def plot_difference(result: DifferenceResult, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
     """Draw the difference DAG, causes on top; only variables that take part are shown.
+
+    Colour and dashes say what kind of change an edge is, its width how large the change is compared with the
+    largest. Where confidences are known, edges are the paler the less sure. Edges without an arrowhead have no
+    known direction.
 
     Parameters
     ----------
@@ -59,6 +41,8 @@ def plot_difference(result: DifferenceResult, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         Where to draw; without it, a new figure of the size that the picture needs, which pyplot does
         not know about.
+    theme : {"light", "dark"}
+        Colours for a light or a dark background. The background itself is painted in a new figure only.
 
     Returns
     -------
@@ -76,181 +60,144 @@ def plot_difference(result: DifferenceResult, ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in plot_difference(empty).texts]
     ['no change found']
     """
-    return _Picture(result).draw(ax)
+    colours, picture = theme_called(theme), Picture(result)
+    wide, high = picture.width + 2 * MARGIN, picture.height + 2 * MARGIN
+    if ax is None:
+        figure = Figure(figsize=(wide / 72, high / 72), facecolor=colours.background)
+        ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set_axis_off()
+    ax.set_xlim(-MARGIN, picture.width + MARGIN)
+    ax.set_ylim(-MARGIN, picture.height + MARGIN)
+    ax.set_aspect("equal", adjustable="box")
+    box = ax.get_window_extent()
+    scale = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi
+    _paint(Brush(ax, colours, scale, picture.origin), picture)
+    return ax
 
 
-class _Picture:
-    """What is drawn, with its size, before there are axes to draw on."""
+def _paint(brush: Brush, picture: Picture) -> None:
+    middle = picture.width / 2
+    if not picture.names:
+        brush.write("no change found", (middle, picture.height / 2))
+    for number, line in enumerate(picture.caption):
+        brush.write(line, (middle, picture.height - (number + 0.5) * LINE_HEIGHT))
+    looks = zip(picture.edges, picture.strokes, picture.opacities, strict=True)
+    for (edge, stroke, opacity), curve in zip(looks, picture.layout.curves, strict=True):
+        brush.edge(edge.kind, stroke, opacity, curve)
+    for name, lines, size, centre in zip(
+        picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True
+    ):
+        brush.node(lines, centre, size, unresolved=name in picture.unresolved)
+    for item in picture.legend:
+        brush.sample(item)
 
-    def __init__(self, result: DifferenceResult) -> None:
-        self.edges = by_size(result.edge_list)[:MOST_EDGES]
-        self.unresolved = set(result.unresolved)
-        taking_part = {name for edge in self.edges for name in (edge.source, edge.target)} | self.unresolved
-        ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
-        self.names = [name for name in dict.fromkeys(ranked) if name in taking_part]
-        self.lines = [_lines(name) for name in self.names]
-        self.caption = self._caption(result)
-        sizes = [_box_size(lines) for lines in self.lines]
-        place = {name: number for number, name in enumerate(self.names)}
-        largest = max((abs(edge.delta or 0.0) for edge in self.edges), default=0.0) or 1.0
-        self.strokes = [1.3 + 3.2 * abs(edge.delta or 0.0) / largest for edge in self.edges]
-        links = [
-            Link(place[edge.source], place[edge.target], head=7.0 + 1.7 * stroke if edge.directed else 0.0)
-            for edge, stroke in zip(self.edges, self.strokes, strict=True)
-        ]
-        effects = {edge.target for edge in self.edges if edge.directed}
-        self.layout: Layout = arrange(sizes, links, [place[name] for name in self.unresolved - effects])
-        self.sizes = sizes
-        wanted = max([self.layout.width, 260.0, *map(text_width, self.caption)])
-        self.legend, legend_height = self._legend(wanted)
-        self.width = max([wanted, *(x + SAMPLE + 8 + text_width(kind) for kind, x, _ in self.legend)])
-        self.foot = legend_height + 22.0 if self.legend else 0.0
-        self.body = self.layout.height if self.names else 90.0
-        self.height = self.foot + self.body + (len(self.caption) * LINE_HEIGHT + 16.0)
 
-    def _caption(self, result: DifferenceResult) -> list[str]:
-        if not self.names:
-            return []
-        first, second = map(printable, result.labels)
-        words = f"From {first} to {second}, causes on top"
-        if len(self.edges) < len(result.edge_list):
-            words += f"; the {len(self.edges)} largest of {len(result.edge_list)} changes"
-        return textwrap.wrap(words, 60, break_on_hyphens=False)
+@dataclass(frozen=True)
+class Brush:
+    """Draws the parts of a picture; those of the layout from `origin` on.
 
-    def _legend(self, width: float) -> tuple[list[tuple[str, float, float]], float]:
-        """Place the kinds that occur in lines no longer than `width`: kind, x, height above the foot."""
-        present = {edge.kind for edge in self.edges}
-        kinds = [kind for kind in STYLES if kind in present] + ["unresolved"] * bool(self.unresolved)
-        items: list[tuple[str, float, float]] = []
-        x = y = 0.0
-        for kind in kinds:
-            step = SAMPLE + 8 + text_width(kind) + 22
-            if x and x + step > width + 22:
-                x, y = 0.0, y + LINE_HEIGHT + 5
-            items.append((kind, x, y))
-            x += step
-        return [(kind, x, y_last - y) for kind, x, y in items for y_last in [items[-1][2]]], y + LINE_HEIGHT
+    Parameters
+    ----------
+    ax : Axes
+    theme : Theme
+    scale : float
+        What one point of the natural size is on the page, in points.
+    origin : (float, float)
+    """
 
-    def draw(self, ax: Axes | None) -> Axes:
-        wide, high = self.width + 2 * MARGIN, self.height + 2 * MARGIN
-        if ax is None:
-            ax = Figure(figsize=(wide / 72, high / 72)).add_axes((0.0, 0.0, 1.0, 1.0))
-        ax.set_axis_off()
-        ax.set_xlim(-MARGIN, self.width + MARGIN)
-        ax.set_ylim(-MARGIN, self.height + MARGIN)
-        ax.set_aspect("equal", adjustable="box")
-        box = ax.get_window_extent()
-        self.scale = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi
-        self.origin = ((self.width - self.layout.width) / 2, self.foot)
-        if not self.names:
-            _write(ax, "no change found", (self.width / 2, self.height / 2), rcParams["text.color"])
-            return ax
-        for number, line in enumerate(self.caption):
-            y = self.height - (number + 0.5) * LINE_HEIGHT
-            _write(ax, line, (self.width / 2, y), rcParams["text.color"])
-        for edge, stroke, curve in zip(self.edges, self.strokes, self.layout.curves, strict=True):
-            self._draw_edge(ax, edge, stroke, curve)
-        for number in range(len(self.names)):
-            self._draw_node(ax, number)
-        for kind, x, y in self.legend:
-            self._draw_sample(ax, kind, (x, y + LINE_HEIGHT / 2))
-        return ax
+    ax: Axes
+    theme: Theme
+    scale: float
+    origin: Point
 
     def _at(self, point: Point) -> Point:
         return point[0] + self.origin[0], point[1] + self.origin[1]
 
-    def _stroke(self, kind: str, width: float) -> dict[str, Any]:
-        colour, dashes = STYLES[kind]
-        width *= self.scale
-        # matplotlib counts dashes in line widths; here they keep their length whatever the width.
-        pattern = tuple(max(dash * self.scale / width, 0.7) for dash in dashes)
-        style = (0, pattern) if pattern else "solid"
-        return {
-            "edgecolor": colour,
-            "linewidth": width,
-            "linestyle": style,
-            "facecolor": "none",
-            "clip_on": False,
-        }
-
-    def _draw_edge(self, ax: Axes, edge: Edge, width: float, curve: Curve) -> None:
+    def edge(self, kind: str, width: float, opacity: float, curve: Curve) -> None:
+        """An edge along its curve, with its head if it has one."""
         points, codes = [self._at(curve.start)], [Path.MOVETO]
         for piece in curve.pieces:
             points += map(self._at, piece)
             codes += [Path.LINETO] if len(piece) == 1 else [Path.CURVE4] * 3
-        stroke = self._stroke(edge.kind, width)
-        ax.add_patch(PathPatch(Path(points, codes), zorder=1, capstyle="butt", **stroke))
+        self._line(kind, width, opacity, Path(points, codes))
         if curve.head:
-            tip, base = map(self._at, curve.head)
-            ax.add_patch(
-                Polygon(_triangle(tip, base), zorder=3, color=stroke["edgecolor"], linewidth=0, clip_on=False)
+            self._head(kind, opacity, *map(self._at, curve.head))
+
+    def _line(self, kind: str, width: float, opacity: float, path: Path) -> None:
+        width *= self.scale
+        # matplotlib counts dashes in line widths; here they keep their length whatever the width.
+        pattern = tuple(max(dash * self.scale / width, 0.7) for dash in DASHES[kind])
+        self.ax.add_patch(
+            PathPatch(
+                path, edgecolor=self.theme.kinds[kind], facecolor="none", linewidth=width, alpha=opacity,
+                linestyle=(0, pattern) if pattern else "solid", zorder=1, capstyle="butt", clip_on=False,
             )
+        )  # fmt: skip
 
-    def _draw_node(self, ax: Axes, number: int) -> None:
-        x, y = self._at(self.layout.centres[number])
-        _draw_box(ax, (x, y), self.sizes[number], self.names[number] in self.unresolved, self.scale)
-        lines = self.lines[number]
+    def _head(self, kind: str, opacity: float, tip: Point, base: Point) -> None:
+        (x, y), (bx, by) = tip, base
+        across = ((by - y) * 0.42, (x - bx) * 0.42)
+        corners = [tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1])]
+        colour = self.theme.kinds[kind]
+        self.ax.add_patch(Polygon(corners, color=colour, linewidth=0, alpha=opacity, zorder=3, clip_on=False))
+
+    def node(
+        self,
+        lines: list[str],
+        centre: Point,
+        size: tuple[float, float],
+        *,
+        unresolved: bool = False,
+        opacity: float = 1.0,
+    ) -> None:
+        """A variable: its box and the lines of its name."""
+        x, y = self._at(centre)
+        self._box((x, y), size, unresolved, opacity)
         for k, line in enumerate(lines):
-            _write(ax, line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), "#15202B")
+            self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=opacity)
 
-    def _draw_sample(self, ax: Axes, kind: str, at: Point) -> None:
-        x, y = at
-        if kind == "unresolved":
-            _draw_box(ax, (x + SAMPLE / 2, y), (SAMPLE - 6, LINE_HEIGHT - 2), True, self.scale)
+    def _box(self, centre: Point, size: tuple[float, float], unresolved: bool, opacity: float = 1.0) -> None:
+        width, height = size
+        corner = (centre[0] - width / 2, centre[1] - height / 2)
+        style = f"round,pad=0,rounding_size={min(6.0, height / 3)}"
+        self.ax.add_patch(
+            FancyBboxPatch(
+                corner, width, height, boxstyle=style, edgecolor=self.theme.border, alpha=opacity,
+                facecolor=self.theme.open_box if unresolved else self.theme.box,
+                linestyle=(0, (3, 2)) if unresolved else "solid",
+                linewidth=1.1 * self.scale, zorder=2, clip_on=False,
+            )
+        )  # fmt: skip
+
+    def sample(self, item: LegendItem) -> None:
+        """One item of the legend."""
+        x, y = item.x, item.y + LINE_HEIGHT / 2
+        if item.kind == "unresolved":
+            self._box((x + SAMPLE / 2, y), (SAMPLE - 6, LINE_HEIGHT - 2), unresolved=True)
+        elif item.kind == "confidence":
+            for k, opacity in enumerate((1.0, (1 + PALEST) / 2, PALEST)):
+                ends = [(x + k * SAMPLE / 3, y), (x + (k + 1) * SAMPLE / 3, y)]
+                self._line("changed", 2.6, opacity, Path(ends))
         else:
-            stroke = self._stroke(kind, 2.6)
-            end = x + SAMPLE - (0.0 if kind == "undirected" else 9.0)
-            ax.add_patch(PathPatch(Path([(x, y), (end, y)]), capstyle="butt", **stroke))
-            if kind != "undirected":
-                corners = _triangle((x + SAMPLE, y), (end, y))
-                ax.add_patch(Polygon(corners, color=stroke["edgecolor"], linewidth=0, clip_on=False))
-        _write(ax, kind, (x + SAMPLE + 8, y), rcParams["text.color"], align="left")
+            headed = item.kind != "undirected"
+            end = x + SAMPLE - 9.0 * headed
+            self._line(item.kind, 2.6, 1.0, Path([(x, y), (end, y)]))
+            if headed:
+                self._head(item.kind, 1.0, (x + SAMPLE, y), (end, y))
+        self.write(item.words, (x + SAMPLE + 8, y), align="left")
 
-
-def _triangle(tip: Point, base: Point) -> list[Point]:
-    (x, y), (bx, by) = tip, base
-    across = ((by - y) * 0.42, (x - bx) * 0.42)
-    return [tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1])]
-
-
-def _draw_box(ax: Axes, centre: Point, size: tuple[float, float], unresolved: bool, scale: float) -> None:
-    width, height = size
-    corner = (centre[0] - width / 2, centre[1] - height / 2)
-    style = f"round,pad=0,rounding_size={min(6.0, height / 3)}"
-    fill, line = ("#FFFFFF", (0, (3, 2))) if unresolved else ("#EEF2F6", "solid")
-    ax.add_patch(
-        FancyBboxPatch(
-            corner, width, height, boxstyle=style, facecolor=fill, edgecolor="#48525E",
-            linestyle=line, linewidth=1.1 * scale, zorder=2, clip_on=False,
-        )
-    )  # fmt: skip
-
-
-# Names are the user's text: no mathematics in them, any script, any length.
-
-
-def _lines(name: str) -> list[str]:
-    wrapped = textwrap.wrap(printable(name), NAME_CHARACTERS, break_on_hyphens=False)
-    return wrapped or [" "]
-
-
-def _box_size(lines: Sequence[str]) -> tuple[float, float]:
-    return max(36.0, max(map(text_width, lines)) + 18.0), len(lines) * LINE_HEIGHT + 12.0
-
-
-@functools.lru_cache(maxsize=4096)
-def text_width(text: str) -> float:
-    """Return the width of one line in points, with a guess for characters that the font lacks."""
-    font = get_font(findfont(FONT))
-    font.set_size(FONT_SIZE, 72.0)
-    width = 0.0
-    for character in text:
-        code = ord(character)
-        if font.get_char_index(code):
-            width += font.load_char(code).linearHoriAdvance / 65536
-        elif not unicodedata.combining(character):
-            width += FONT_SIZE * (1.3 if unicodedata.east_asian_width(character) in "WF" else 0.8)
-    return width
+    def write(
+        self, text: str, at: Point, *, align: Literal["left", "center"] = "center", opacity: float = 1.0
+    ) -> None:
+        """One line of text in the size of the picture."""
+        placed: dict[str, Any] = {
+            "horizontalalignment": align,
+            "verticalalignment": "center_baseline",
+            "clip_on": False,
+        }
+        plain: dict[str, Any] = {"parse_math": False, "usetex": False, "family": FONT, "color": self.theme.ink}
+        plain["alpha"] = None if opacity == 1.0 else opacity
+        self.ax.add_artist(_Name(at[0], at[1], text, zorder=4, **placed, **plain))
 
 
 class _Name(Text):
@@ -263,28 +210,10 @@ class _Name(Text):
 
     def draw(self, renderer: RendererBase) -> None:
         self._fit()
-        with _quiet():
+        with quiet_about_glyphs():
             super().draw(renderer)
 
     def get_window_extent(self, renderer: RendererBase | None = None, dpi: float | None = None) -> Bbox:
         self._fit()
-        with _quiet():
+        with quiet_about_glyphs():
             return super().get_window_extent(renderer, dpi)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="(?s).*(Glyph|missing from).*", category=UserWarning)
-        yield
-
-
-def _write(ax: Axes, text: str, at: Point, colour: str, align: Literal["left", "center"] = "center") -> None:
-    x, y = at
-    placed: dict[str, Any] = {
-        "horizontalalignment": align,
-        "verticalalignment": "center_baseline",
-        "clip_on": False,
-    }
-    plain: dict[str, Any] = {"parse_math": False, "usetex": False, "family": FONT, "color": colour}
-    ax.add_artist(_Name(x, y, text, zorder=4, **placed, **plain))

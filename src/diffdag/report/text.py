@@ -174,6 +174,33 @@ def _error(value: float, show: NumberFormat) -> str:
     return show(value) if not value or value >= 0.5 * 10.0**-show.decimals else format(value, ".1g")
 
 
+def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
+    """Say in one sentence what happened to an edge.
+
+    >>> from diffdag.changes import Edge
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> edge_words(edge, ("baseline", "u0126"), NumberFormat([0.9, 0.4, 0.5]))
+    'Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126'
+    """
+    source, target = printable(edge.source), printable(edge.target)
+    if not edge.directed:
+        return f"Something changed between {source} and {target}; the data do not tell cause from effect"
+    first, second = map(printable, labels)
+    here, there = (f" ({show(w)})" if w is not None else "" for w in (edge.weight_first, edge.weight_second))
+    if edge.change == "added":
+        return f"{source} acts on {target} in {second}{there}, but not visibly in {first}{here}"
+    if edge.change == "removed":
+        return f"{source} acts on {target} in {first}{here}, but not visibly in {second}{there}"
+    said = {
+        "strengthened": f"{source} acts more strongly on {target}",
+        "weakened": f"{source} acts less strongly on {target}",
+        "reversed-sign": f"The effect of {source} on {target} changes its sign",
+    }.get(edge.change or "", f"The effect of {source} on {target} changed")
+    if edge.weight_first is None or edge.weight_second is None:
+        return said
+    return f"{said}: {show(edge.weight_first)} in {first}, {show(edge.weight_second)} in {second}"
+
+
 def percent(share: float | None) -> str:
     """Format a share of 1; what is not quite all of it must not read as all.
 

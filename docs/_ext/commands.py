@@ -1,0 +1,65 @@
+"""The directive ``commands``: the reference of the command line, taken from the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from typer import Context
+from typer.core import TyperArgument, TyperGroup
+from typer.main import get_command
+
+import diffdag.cli  # noqa: F401 - puts the commands together
+from diffdag.cli.app import app as program
+
+
+class Commands(SphinxDirective):
+    """A section for each command: what it does, how it is called, its arguments and options."""
+
+    def run(self) -> list[nodes.Node]:
+        group = get_command(program)
+        assert isinstance(group, TyperGroup)
+        context = Context(group, info_name="diffdag")
+        return [self._section(group.commands[name], name, context) for name in sorted(group.commands)]
+
+    def _section(self, command, name: str, parent: Context) -> nodes.section:
+        context = Context(command, info_name=name, parent=parent)
+        section = nodes.section(ids=[f"diffdag-{name}"], names=[f"diffdag {name}"])
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        section += nodes.title("", "", nodes.literal("", f"diffdag {name}"))
+        section += nodes.paragraph("", command.help or "")
+        section += nodes.literal_block(usage, usage, language="none")
+        section += _table(_rows(command))
+        self.state.document.note_explicit_target(section)
+        return section
+
+
+def _rows(command) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if isinstance(parameter, TyperArgument):
+            left = parameter.metavar or parameter.name.upper()
+        else:
+            left = ", ".join([*parameter.opts, *parameter.secondary_opts])
+        default = parameter.default
+        shown = (
+            f" Default: {default}."
+            if isinstance(default, (str, int, float)) and default not in ("", False)
+            else ""
+        )
+        yield left, f"{parameter.help or ''}{shown}"
+
+
+def _table(rows: Iterator[tuple[str, str]]) -> nodes.table:
+    body = nodes.tbody()
+    for left, right in rows:
+        cells = nodes.literal("", left), nodes.Text(right)
+        body += nodes.row("", *[nodes.entry("", nodes.paragraph("", "", cell)) for cell in cells])
+    group = nodes.tgroup("", *[nodes.colspec(colwidth=width) for width in (35, 65)], body, cols=2)
+    return nodes.table("", group, classes=["options"])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

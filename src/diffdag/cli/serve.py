@@ -1,0 +1,42 @@
+"""The command that serves a local web page: serve."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from diffdag.cli.app import app, check_folder, say
+
+
+@app.command()
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 8765,
+    limit: Annotated[int, typer.Option(min=1, help="Largest file to take, in megabytes.")] = 500,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep the answers in; left out, they are removed when the program ends."),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Compare two tables in a web page on this computer: for everybody who would rather click than type."""
+    check_folder(out)
+    from diffdag.serve.server import open_port, serve  # noqa: PLC0415
+
+    listener = open_port(port)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        say("the page is open to you alone, and nothing leaves this computer; Ctrl-C ends the program")
+        if browser:
+            import webbrowser  # noqa: PLC0415
+
+            # In a thread: browsers of a terminal keep the caller waiting.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    serve(listener, limit=limit, out=out, ready=ready)
+    say("ended")

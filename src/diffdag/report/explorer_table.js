@@ -1,0 +1,71 @@
+// The table of edges: its headings sort, its rows select.
+
+const TEXT_COLUMNS = ["edge", "kind"];
+
+class EdgeTable {
+  constructor(table, data, on) {
+    this.data = data;
+    this.body = table.tBodies[0];
+    this.rows = [...this.body.rows];
+    this.heads = [...table.tHead.rows[0].cells];
+    this.heads.forEach((head) => this.addSorting(head));
+    this.rows.forEach((row) => this.addSelecting(row, on));
+  }
+
+  addSorting(head) {
+    const button = make("button", { type: "button", title: head.title || null }, ...head.childNodes);
+    head.removeAttribute("title");
+    head.append(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => this.sort(head));
+  }
+
+  addSelecting(row, on) {
+    const number = Number(row.dataset.edge);
+    const cell = row.cells[0];
+    const button = make("button", { type: "button", class: "pick", "aria-pressed": "false" }, ...cell.childNodes);
+    cell.append(button);
+    row.addEventListener("click", () => on.edge(number));
+  }
+
+  valueOf(row, key) {
+    const edge = this.data.edges[Number(row.dataset.edge)];
+    if (key === "edge") return row.cells[0].textContent;
+    if (key === "interval") return edge.low ?? null;
+    const value = edge[key] ?? null;
+    return key === "delta" && value !== null ? Math.abs(value) : value;
+  }
+
+  sort(head) {
+    const key = head.dataset.key;
+    const text = TEXT_COLUMNS.includes(key);
+    const start = text ? "ascending" : "descending";
+    const other = text ? "descending" : "ascending";
+    const way = head.getAttribute("aria-sort") === start ? other : start;
+    this.heads.forEach((one) => one.setAttribute("aria-sort", one === head ? way : "none"));
+    const sign = way === "ascending" ? 1 : -1;
+    const keyed = this.rows.map((row) => [this.valueOf(row, key), row]);
+    keyed.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null);
+      return sign * (text ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+    });
+    this.rows = keyed.map(([, row]) => row);
+    this.body.append(...this.rows);
+  }
+
+  show(edges, { edge, near }) {
+    for (const row of this.rows) {
+      const number = Number(row.dataset.edge);
+      row.hidden = !edges.has(number);
+      row.classList.toggle("faded", Boolean(near) && !near.edges.has(number));
+      row.classList.toggle("selected", number === edge);
+      row.querySelector(".pick").setAttribute("aria-pressed", String(number === edge));
+    }
+  }
+
+  // What is shown, in the order in which it is shown.
+  csv(edges) {
+    const numbers = this.rows.map((row) => Number(row.dataset.edge)).filter((number) => edges.has(number));
+    return csvOf(this.data.columns, numbers.map((number) => this.data.edges[number]));
+  }
+}

@@ -1,0 +1,284 @@
+"""A result as a graph for other programs: networkx, GraphML, Cytoscape, Graphviz, SIF, causal-learn, DoWhy.
+
+JSON can say any name. Formats of lines and of XML cannot: there control characters appear as escapes, and
+names that become the same by it are told apart by a prime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+from diffdag.report.grid import Link
+from diffdag.report.layout import arrange
+from diffdag.report.text import by_size, printable
+from diffdag.report.theme import THEMES
+from diffdag.validation import InputError, join_names
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from diffdag.changes import Edge
+    from diffdag.result import DifferenceResult
+
+Position = dict[str, float]
+
+MOST_PLACED = 250  # changed edges; beyond, programs that lay out graphs do better
+CHARACTER, MARGIN, NODE_HEIGHT = 7.0, 20.0, 28.0  # the size of a box around a name, in points
+ROW_WIDTH, ROW_STEP = 1200.0, 60.0
+# Graphviz has fewer kinds of lines than there are changes, but many arrowheads.
+LINES = {"removed": "dashed", "weakened": "dotted", "reversed-sign": "dashed"}
+HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
+
+
+def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
+    """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
+    import networkx as nx  # noqa: PLC0415
+
+    graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
+    for name, role in _roles(result).items():
+        graph.add_node(name, role=role)
+    for edge in result.edge_list:
+        known = _known(edge)
+        graph.add_edge(edge.source, edge.target, **known)
+        if not edge.directed:
+            graph.add_edge(edge.target, edge.source, **known)
+    return graph
+
+
+def _known(edge: Edge) -> dict[str, Any]:
+    """What is known of an edge besides its ends."""
+    return {
+        key: value
+        for key, value in asdict(edge).items()
+        if value is not None and key not in ("source", "target")
+    }
+
+
+def _roles(result: DifferenceResult) -> dict[str, str]:
+    """What part each variable takes."""
+    found = result.settings.get("screened_out")
+    # Of settings that were read from a file, any kind has to be expected.
+    screened = [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else []
+    roles = dict.fromkeys(screened, "screened out") | dict.fromkeys(result.invariant, "invariant")
+    roles |= dict.fromkeys(result.unresolved, "unresolved")
+    return {name: roles.get(name, "changed") for name in result.variables}
+
+
+def _printable_names(result: DifferenceResult) -> dict[str, str]:
+    """Each variable's name without control characters, still different from all others."""
+    taken: dict[str, str] = {}
+    for name in result.variables:
+        shown = printable(name)
+        while shown in taken:
+            shown += "'"
+        taken[shown] = name
+    return {name: shown for shown, name in taken.items()}
+
+
+def to_graphml(result: DifferenceResult) -> str:
+    """Return the graph as GraphML. XML has no control characters: in names they appear as escapes."""
+    import networkx as nx  # noqa: PLC0415
+
+    graph = nx.relabel_nodes(to_networkx(result), _printable_names(result))
+    graph.graph = {key: printable(value) for key, value in graph.graph.items()}
+    return "\n".join(nx.generate_graphml(graph)) + "\n"
+
+
+def to_cytoscape(result: DifferenceResult) -> dict[str, Any]:
+    """Return the graph as Cytoscape.js JSON, which Cytoscape reads as ``.cyjs``.
+
+    An undirected edge appears once, with ``directed`` false. Causes are placed on top.
+    """
+    roles = _roles(result)
+    taken = set(roles)
+    places = _positions(result, roles)
+    nodes = [
+        # "value" is what networkx reads.
+        {"data": {"id": name, "value": name, "name": name, "role": role}}
+        | ({"position": places[name]} if places else {})
+        for name, role in roles.items()
+    ]
+    edges = [
+        {
+            "data": {
+                "id": _free(f"edge {number}", taken),  # Cytoscape.js has one namespace for nodes and edges
+                "source": edge.source,
+                "target": edge.target,
+                "name": f"{edge.source} ({edge.kind}) {edge.target}",
+                "interaction": edge.kind,
+                **_known(edge),
+            }
+        }
+        for number, edge in enumerate(result.edge_list, start=1)
+    ]
+    first, second = result.labels
+    name = f"From {first} to {second}"
+    return {
+        "format_version": "1.0",
+        "generated_by": f"diffdag {version('diffdag')}",
+        "target_cytoscapejs_version": "~2.1",
+        "directed": True,
+        "multigraph": False,
+        "data": {
+            "name": name,
+            "shared_name": name,
+            "method": result.method,
+            "first": first,
+            "second": second,
+        },
+        "elements": {"nodes": nodes, "edges": edges},
+    }
+
+
+def _free(text: str, taken: set[str]) -> str:
+    while text in taken:
+        text += "'"
+    return text
+
+
+def _positions(result: DifferenceResult, roles: dict[str, str]) -> dict[str, Position]:
+    """Where the variables go, y downwards: those that take part in rows, the others in rows below them."""
+    if len(result.edge_list) > MOST_PLACED:
+        return {}
+    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
+    ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
+    names = [name for name in dict.fromkeys(ranked) if name in joined]
+    number = {name: k for k, name in enumerate(names)}
+    links = [
+        Link(number[edge.source], number[edge.target], head=10.0 if edge.directed else 0.0)
+        for edge in result.edge_list
+    ]
+    effects = {edge.target for edge in result.edge_list if edge.directed}
+    on_top = [number[name] for name in result.unresolved if name in joined and name not in effects]
+    plan = arrange([(_width(name), NODE_HEIGHT) for name in names], links, on_top)
+    places = {
+        name: {"x": round(x, 1), "y": round(plan.height - y, 1)}
+        for name, (x, y) in zip(names, plan.centres, strict=True)
+    }
+    x, y = 0.0, plan.height + ROW_STEP
+    for name in roles:
+        if name not in places:
+            if x and x + _width(name) > ROW_WIDTH:
+                x, y = 0.0, y + ROW_STEP
+            places[name] = {"x": round(x + _width(name) / 2, 1), "y": round(y, 1)}
+            x += _width(name) + MARGIN
+    return places
+
+
+def _width(name: str) -> float:
+    return MARGIN + CHARACTER * min(len(name), 26)
+
+
+def to_dot(result: DifferenceResult) -> str:
+    """Return the changed edges in the language of Graphviz, to be drawn with ``dot -Tsvg``.
+
+    Variables that take part in no changed edge are left out. Beside what Graphviz draws, edges carry what is
+    known of them: change, weights, delta, its standard error, confidence.
+    """
+    shown = _printable_names(result)
+    largest = max((abs(edge.delta or 0.0) for edge in result.edge_list), default=0.0) or 1.0
+    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
+    roles = _roles(result)
+    first, second = map(printable, result.labels)
+    lines = [
+        f"digraph {_quoted('diffdag')} {{",
+        f"  graph [label={_label(f'From {first} to {second}')}, fontname=Helvetica];",
+        "  node [shape=box, style=rounded, fontname=Helvetica];",
+    ]
+    lines += [
+        f"  {_quoted(shown[name])} [label={_label(shown[name])}, role={_quoted(roles[name])}];"
+        for name in result.variables
+        if name in joined
+    ]
+    for edge in by_size(result.edge_list):
+        words = ", ".join(f"{key}={value}" for key, value in _drawn(edge, largest).items())
+        lines.append(f"  {_quoted(shown[edge.source])} -> {_quoted(shown[edge.target])} [{words}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _drawn(edge: Edge, largest: float) -> dict[str, str]:
+    """Attributes of an edge: how it looks, and what is known of it."""
+    drawn = {
+        "color": _quoted(THEMES["light"].kinds[edge.kind]),
+        "style": LINES.get(edge.kind, "solid"),
+        "penwidth": f"{1.0 + 2.5 * abs(edge.delta or 0.0) / largest:.2f}",
+        "tooltip": _label(edge.kind if edge.delta is None else f"{edge.kind}, delta {edge.delta:.4g}"),
+        "kind": _quoted(edge.kind),
+    }
+    if not edge.directed:
+        drawn["dir"] = "none"
+    elif edge.kind in HEADS:
+        drawn["arrowhead"] = HEADS[edge.kind]
+    numbers = {key: value for key, value in _known(edge).items() if isinstance(value, float)}
+    return drawn | {key: _quoted(repr(value)) for key, value in numbers.items()}
+
+
+def _quoted(text: str) -> str:
+    """An identifier in quotes."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _label(text: str) -> str:
+    """A text to be shown: there Graphviz replaces entities such as ``&lt;``."""
+    return _quoted(text.replace("&", "&amp;"))
+
+
+def to_sif(result: DifferenceResult) -> str:
+    """Return the changed edges in Cytoscape's simple interaction format: source, kind and target, by tabs.
+
+    Variables without a changed edge follow, each on its line.
+    """
+    shown = _printable_names(result)
+    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
+    # Edges first: readers take the delimiter from the first line.
+    lines = [f"{shown[edge.source]}\t{edge.kind}\t{shown[edge.target]}" for edge in result.edge_list]
+    lines += [shown[name] for name in result.variables if name not in joined]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_causallearn(result: DifferenceResult) -> Any:
+    """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
+    try:
+        from causallearn.graph import Edge as joins  # noqa: PLC0415
+        from causallearn.graph.Endpoint import Endpoint  # noqa: PLC0415
+        from causallearn.graph.GeneralGraph import GeneralGraph  # noqa: PLC0415
+        from causallearn.graph.GraphNode import GraphNode  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            "to_causallearn needs causal-learn, which is not installed; pip install 'diffdag[compare]'"
+        ) from None
+    nodes = {name: GraphNode(name) for name in result.variables}
+    graph = GeneralGraph(list(nodes.values()))
+    for edge in result.edge_list:
+        source, target = nodes[edge.source], nodes[edge.target]
+        if graph.is_adjacent_to(source, target):
+            raise InputError(
+                f"'{edge.source}' and '{edge.target}' are joined twice, which causal-learn does not know; "
+                "use to_networkx"
+            )
+        end = Endpoint.ARROW if edge.directed else Endpoint.TAIL
+        graph.add_edge(joins.Edge(source, target, Endpoint.TAIL, end))
+    return graph
+
+
+def to_dowhy(result: DifferenceResult, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
+    """Return the directed changed edges alone, as DoWhy takes graphs."""
+    import networkx as nx  # noqa: PLC0415
+
+    if undirected not in ("error", "drop"):
+        raise InputError(f"undirected must be 'error' or 'drop'; it is {undirected!r}")
+    open_edges = [str(edge) for edge in result.edge_list if not edge.directed]
+    if open_edges and undirected == "error":
+        raise InputError(
+            f"{join_names(open_edges)} {'has' if len(open_edges) == 1 else 'have'} no direction, and "
+            "DoWhy takes directed graphs; leave such edges out with undirected='drop', or fit again with what "
+            "is known of the order (order=, tiers=, required=)"
+        )
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(result.variables)
+    graph.add_edges_from((edge.source, edge.target) for edge in result.edge_list if edge.directed)
+    if not nx.is_directed_acyclic_graph(graph):
+        raise InputError("the changed edges form a cycle, and DoWhy takes acyclic graphs; use to_networkx")
+    return graph

@@ -1,0 +1,1 @@
+"""The same as a local web page; see `diffdag serve`."""

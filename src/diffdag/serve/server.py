@@ -1,0 +1,92 @@
+"""The server itself: a port on loopback, listened to until somebody ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from diffdag.serve.app import make_app
+from diffdag.serve.session import Session
+from diffdag.validation import InputError
+
+HOST = "127.0.0.1"
+PATIENCE = 2  # seconds for answers on their way when the server ends
+
+
+def open_port(port: int) -> socket.socket:
+    """A socket on loopback; port 0 stands for any that is free.
+
+    Raises
+    ------
+    InputError
+        If the port is taken or not to be had.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if hasattr(signal, "SIGHUP"):  # elsewhere than on Windows, where it would let two servers share a port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"port {port} cannot be used ({(error.strerror or str(error)).lower()}); "
+            "give another one with --port, or --port 0 for any that is free"
+        ) from None
+    return listener
+
+
+def serve(
+    listener: socket.socket, *, limit: int, out: Path | None = None, ready: Callable[[str], object] = print
+) -> None:
+    """Serve the page until an interruption or a signal to end.
+
+    Parameters
+    ----------
+    listener : socket
+        What `open_port` returned; closed in the end.
+    limit : int
+        Megabytes that one file may have.
+    out : Path, optional
+        Folder for the answers; without it they go when the server ends.
+    ready : callable
+        Called with the address of the page as soon as somebody would answer there.
+    """
+    port = listener.getsockname()[1]
+    session = Session(limit=limit, out=out)
+    config = uvicorn.Config(
+        make_app(session, port),
+        http="h11",  # reads on after an early refusal, so that the browser gets to see it
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=PATIENCE,
+    )
+    try:
+        with listener, _signals_as_interruptions(), contextlib.suppress(KeyboardInterrupt):
+            ready(f"http://{HOST}:{port}/?token={session.token}")
+            uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        session.close()
+
+
+@contextlib.contextmanager
+def _signals_as_interruptions() -> Iterator[None]:
+    """Let a request to end, and a terminal that was closed, clean up as Ctrl-C does."""
+    handlers: dict[int, Any] = {signal.SIGTERM: signal.default_int_handler}
+    if hasattr(signal, "SIGHUP"):
+        # Handed on, because the server waits for the other one and then ends in good order.
+        handlers[signal.SIGHUP] = lambda *_: signal.raise_signal(signal.SIGTERM)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

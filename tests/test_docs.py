@@ -1,0 +1,191 @@
+"""The documentation is true: its code runs, the site builds without a warning, every link leads somewhere."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from typer.main import get_command
+
+import diffdag
+import diffdag.cli
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MEANT_FOR_OTHERS = {"cluster.md", "trust.md"}  # need a cluster, or tables of the reader's
+
+
+def code_only(text):
+    """Blocks of Python at their places, everything else blank: line numbers stay those of the page."""
+    kept = [""] * len(text.splitlines())
+    for block in PYTHON.finditer(text):
+        start = text[: block.start(1)].count("\n")
+        lines = block[1].splitlines()
+        kept[start : start + len(lines)] = lines
+    return "\n".join(kept) + "\n"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_sessions_on_a_page_say_what_it_shows(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = code_only((DOCS / name).read_text(encoding="utf-8"))
+    test = doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, name, str(DOCS / name), 0)
+    said = []
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=said.append)
+    assert runner.failures == 0, "".join(said)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_code_on_a_page_is_python(name):
+    for block in PYTHON.findall((DOCS / name).read_text(encoding="utf-8")):
+        if ">>>" not in block:
+            assert name in MEANT_FOR_OTHERS, "write it as a session, so that it is run"
+            ast.parse(block)
+
+
+def test_python_in_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pair = diffdag.simulate_pair(5, neighbours=3, changes=1, rng=4)
+    tables = [model.sample(300, rng=k) for k, model in enumerate((pair.first, pair.second, pair.second))]
+    names = dict(zip("abc", tables, strict=True))
+    folder = tmp_path / "runs" / "healthy"
+    folder.mkdir(parents=True)
+    frame = pytest.importorskip("pandas").DataFrame(tables[0], columns=pair.first.names)
+    frame.to_parquet(folder / "1.parquet")
+    for name in ("diseased.npz", "more.npz"):
+        diffdag.Moments.from_array(tables[1], names=pair.first.names).save(name)
+    blocks = PYTHON.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert blocks
+    for block in blocks:
+        quicker = block.replace("confidence=200", "confidence=20, test=99")
+        exec(compile(quicker, "README.md", "exec"), names)  # noqa: S102
+    assert (tmp_path / "answer" / "report.html").exists()
+
+
+class Page(HTMLParser):
+    """What a page links to, what it loads, and the anchors it has."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.loads, self.anchors, self.formulas = [], [], set(), 0
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[key] for key in ("id", "name") if given.get(key)}
+        self.formulas += tag == "math"
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") not in ("canonical", "prev", "next", "search", "index"):
+            self.loads.append(given.get("href", ""))
+        elif tag in ("script", "img", "iframe", "source", "object", "embed", "video"):
+            self.loads += [given[key] for key in ("src", "srcset", "data") if given.get(key)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The whole site, built from a copy of its sources: the build writes among them."""
+    place = tmp_path_factory.mktemp("site")
+    unwanted = shutil.ignore_patterns("gallery", "_build", "__pycache__")
+    for name in ("docs", "examples"):
+        shutil.copytree(ROOT / name, place / name, ignore=unwanted)
+    for path in (*ROOT.glob("*.md"), ROOT / "CITATION.cff"):  # pages link to them
+        shutil.copy(path, place)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"]
+    quiet = {**os.environ, "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=place, env=quiet, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html")}
+
+
+def target(name, link):
+    """The page that a link on a page leads to, and the anchor there; None if it leaves the site."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return None
+    path = os.path.normpath(Path(name).parent / unquote(parts.path)) if parts.path else name
+    return Path(path).as_posix(), unquote(parts.fragment)
+
+
+def test_every_link_and_anchor_leads_somewhere(site, pages):
+    broken = []
+    for name, page in pages.items():
+        for link in page.links:
+            found = target(name, link)
+            if found is None:
+                continue
+            path, anchor = found
+            known = path in pages or (site / path).is_file()
+            if not known or (anchor and path in pages and anchor not in pages[path].anchors):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+def test_every_page_can_be_reached(pages):
+    seen, todo = set(), ["index.html"]
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in pages:
+            continue
+        seen.add(name)
+        todo += [found[0] for link in pages[name].links if (found := target(name, link))]
+    assert set(pages) - seen - {"genindex.html", "search.html", "py-modindex.html"} == set()
+
+
+def test_nothing_is_fetched(site, pages):
+    for name, page in pages.items():
+        outside = [part for part in page.loads if "//" in part and not part.startswith("data:")]
+        assert outside == [], name
+        for part in page.loads:
+            for one in part.split(","):
+                found = target(name, one.split()[0]) if one.strip() and not one.startswith("data:") else None
+                assert found is None or (site / found[0]).is_file(), f"{name}: {one}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_formulas_are_mathml(pages):
+    assert pages["howitworks.html"].formulas >= 10
+    assert "$$" not in "".join(pages["howitworks.html"].links)
+
+
+def test_the_reference_has_every_public_name_and_every_command(pages):
+    anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("api/")))
+    assert {f"diffdag.{name}" for name in diffdag.__all__} <= anchors
+    commands = get_command(diffdag.cli.app.app).commands
+    assert {f"diffdag-{name}" for name in commands} <= anchors
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_work_from_disk(site, visit, width):
+    visit.page.set_viewport_size({"width": width, "height": 844})
+    for name in ("index", "tutorial", "howitworks", "trust", "api/commands", "gallery/index"):
+        visit.page.goto((site / f"{name}.html").as_uri())
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, name
+        broken = "Array.from(document.images).filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+        assert visit.page.evaluate(broken) == [], name
+    assert visit.complaints == []
+    assert all(request.startswith(("file:", "data:")) for request in visit.requests)
+
+
+def test_search_works_from_disk(site, visit):
+    visit.page.goto((site / "search.html").as_uri() + "?q=winsorised")
+    visit.page.wait_for_selector("ul.search li a")
+    assert visit.page.locator("ul.search li").count() >= 3

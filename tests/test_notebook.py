@@ -1,0 +1,157 @@
+"""Manners in notebooks: what estimators look like, and bars, in a real kernel."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient import NotebookClient
+
+import diffdag as dd
+from diffdag.notebook_bars import NotebookBars
+from diffdag.report.notebook import changed_parameters
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+PAGE = '<body style="background:{};color:{};font-family:sans-serif"><div id="it">{}</div></body>'
+
+
+def tables(names: list[str]) -> tuple[Any, Any]:
+    import pandas as pd  # noqa: PLC0415
+
+    rng = np.random.default_rng(0)
+    first, second = (pd.DataFrame(rng.standard_normal((300, 3)), columns=names) for _ in range(2))
+    first[names[1]] += first[names[0]]
+    return first, second
+
+
+class TestEstimator:
+    def test_before_a_fit(self) -> None:
+        html = dd.DifferenceDAG()._repr_html_()
+        assert "not fitted yet" in html
+        assert "all settings at their defaults" in html
+
+    def test_what_was_set_and_what_came_out(self) -> None:
+        model = dd.DifferenceDAG(penalty=2.0, rng=0, tiers=[[HOSTILE], ["b", "c"]])
+        model.fit(*tables([HOSTILE, "b", "c"]))
+        html = model._repr_html_()
+        assert "<code>penalty</code> 2.0" in html
+        assert "possible edges changed" in html
+        assert "300 rows" in html
+        assert "<img" not in html
+        assert "&lt;img" in html
+        assert "covariance" not in html  # left at its default
+
+    def test_any_parameter_can_be_shown(self) -> None:
+        model = dd.DifferenceDAG(
+            required=np.array([["a", "b"]]), order=["x" * 999], rng=np.random.default_rng()
+        )
+        assert list(changed_parameters(model)) == ["order", "required", "rng"]
+        assert len(model._repr_html_()) < 2000
+
+    @pytest.mark.parametrize("colours", [("#fff", "#111"), ("#111", "#eee")])
+    def test_it_takes_the_colours_of_the_notebook(self, visit: Any, colours: tuple[str, str]) -> None:
+        model = dd.DifferenceDAG(penalty=2.0, tiers=[[HOSTILE + "x" * 200], ["b", "c"]])
+        model.fit(*tables([HOSTILE + "x" * 200, "b", "c"]))
+        visit.page.set_viewport_size({"width": 390, "height": 844})
+        visit.page.set_content(PAGE.format(*colours, model._repr_html_()))
+        assert HOSTILE in visit.page.inner_text("#it")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+        seen = visit.page.evaluate("getComputedStyle(document.querySelector('#it b')).color")
+        assert seen == ("rgb(17, 17, 17)" if colours[1] == "#111" else "rgb(238, 238, 238)")
+        assert visit.complaints == []
+        assert visit.requests == []
+
+
+class Screen:
+    """Stands in for the place in a notebook that shows a bar."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+
+    def __call__(self, content: dict[str, str], **_: object) -> Screen:
+        self.drawn.append(content["text/html"])
+        return self
+
+    update = __call__
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    screen = Screen()
+    monkeypatch.setattr("IPython.display.display", screen)
+    return screen
+
+
+class TestBars:
+    def test_they_are_drawn_ten_times_a_second_at_most(
+        self, screen: Screen, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [0.0]
+        monkeypatch.setattr("diffdag.notebook_bars.time.monotonic", lambda: now[0])
+        with NotebookBars("Starting") as bars:
+            for step in range(1, 1001):
+                now[0] += 0.002
+                bars.tell(step, 1000, "Counting")
+        assert 15 <= len(screen.drawn) <= 24
+        assert 'max="1000"' in screen.drawn[5]
+        assert "left" in screen.drawn[5]
+        assert "Counting: 1,000 in 2.0 s" in screen.drawn[-1]
+        assert "<progress" not in screen.drawn[-1]
+
+    def test_work_that_stops_or_begins_again(self, screen: Screen) -> None:
+        with pytest.raises(ZeroDivisionError), NotebookBars("Starting") as bars:
+            bars.tell(5, 5, "One")
+            bars.tell(1, 5, "One")
+            bars.tell(2, None, "<b>")
+            1 / 0  # noqa: B018
+        assert re.search("One: 1 of 5 in .* s<", screen.drawn[-2])
+        assert "&lt;b&gt;: 2 in" in screen.drawn[-1]
+        assert sum("One: 5 in" in drawn for drawn in screen.drawn) == 1
+
+    def test_work_without_steps(self, screen: Screen) -> None:
+        with NotebookBars("Thinking"):
+            pass
+        assert "<progress style" in screen.drawn[0]
+        assert re.search(r"Thinking: 0\.\d s</div>", screen.drawn[-1])
+
+
+CELLS = [
+    """
+import diffdag as dd, numpy as np, pandas as pd, tempfile
+rows = np.random.default_rng(0).standard_normal((200, 3))
+first, second = pd.DataFrame(rows[:100]), pd.DataFrame(rows[100:])
+""",
+    "dd.DifferenceDAG().fit(first, second, confidence=20, progress=True)",
+    "dd.fit_conditions({'a': first, 'b': second, 'c': first + second.to_numpy()}, progress=True)",
+    "dd.settings_path(first, second, progress=True); None",
+    "dd.resample_fits(first, second, fits=20, progress=True); None",
+    """
+with tempfile.TemporaryDirectory() as folder:
+    first.rename(columns=str).to_parquet(folder + "/first.parquet")
+    moments = dd.Moments.from_parquet(folder + "/first.parquet", progress=True)
+moments
+""",
+]
+
+
+def test_a_real_kernel_shows_bars_and_answers() -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    shown = [[output.get("data", {}) for output in cell.outputs] for cell in notebook.cells]
+    words = [[data.get("text/plain", "") for data in cell] for cell in shown]
+    for line, title in zip(
+        words[1],
+        ("Permuting rows: 1,000", r"Resampling \(bootstrap\): 10", r"Resampling \(halves\): 10"),
+        strict=False,
+    ):
+        assert re.fullmatch(rf"{title} in .* s", line)
+    assert "fitted" in shown[1][-1]["text/html"]
+    assert words[2][0].startswith("Estimating the differences: ")
+    assert "possible edges changed in some" in words[2][-1] or "No change found" in shown[2][-1]["text/html"]
+    assert words[3][0].startswith("Trying settings: ")
+    assert words[4][0].startswith("Resampling (bootstrap): 20 in ")
+    assert words[5] == [words[5][0], "<Moments: 100 rows, 3 variables>"]
+    assert words[5][0].startswith("Reading rows: 100 in ")

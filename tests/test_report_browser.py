@@ -1,0 +1,452 @@
+"""The report in a real browser, from a file: it explores, names stay text, no network and no mouse needed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from diffdag.changes import CHANGES, Edge, MeanChange, NoiseChange
+from diffdag.conditions_result import ConditionsResult
+from diffdag.evidence import Check, Share, Stability
+from diffdag.report import conditions
+from diffdag.report.page import render_page
+from diffdag.report.text import printable
+from diffdag.result import DifferenceResult
+from diffdag.scatter import Cloud, EdgeScatter
+
+PHONE = {"width": 390, "height": 844}
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    '"quo\'ted" & </script><script>alert(2)</script>',
+    "😀 👩‍🔬",
+    "L" * 200,
+    "שלום עולם",
+    "__proto__",
+    "line\nbreak\x00\u202e",
+    "</svg></style><b>=1+1",
+]
+
+
+def cloud(slope, rows, rng):
+    x = rng.normal(size=rows).round(3)
+    y = (slope * x + rng.normal(size=rows)).round(3)
+    return Cloud(tuple(x), tuple(y), slope, 0.0, -2.0, 2.0, 1.0)
+
+
+def answer(names, edges, rows=30, **more):
+    """A result with a scatter for each edge."""
+    rng = np.random.default_rng(0)
+    scatters = [
+        EdgeScatter(e.source, e.target, e.directed, False, cloud(0.5, rows, rng), cloud(-0.2, rows, rng))
+        for e in edges
+    ]
+    parts = {
+        "method": "order",
+        "variables": tuple(names),
+        "invariant": (),
+        "unresolved": (),
+        "order": tuple((name,) for name in names),
+        "edge_list": tuple(edges),
+        "delta_entries": csr_array((len(names), len(names))),
+        "samples": (853, 799),
+        "settings": {"penalty": 9.7},
+        "labels": ("baseline", "u0126"),
+        "scatters": tuple(scatters),
+    }
+    return DifferenceResult(**(parts | more))
+
+
+SMALL = answer(
+    ["Raf", "Mek", "Erk", "Akt", "PKA"],
+    [
+        Edge("Raf", "Mek", True, "weakened", 0.9, 0.4, 0.5, 0.05, 0.97),
+        Edge("Mek", "Erk", True, "added", 0.02, 0.82, -0.8, 0.04, 0.99),
+        Edge("Erk", "Akt", True, "removed", 0.3, 0.01, 0.29, 0.06, 0.55),
+        Edge("Akt", "PKA", directed=False, confidence=0.7),
+    ],
+    noise_list=(NoiseChange("Mek", 0.5, 0.2, 2.5, 1e-8, 0.9),),
+    mean_list=(MeanChange("Akt", 1.0, 2.0, -1.0, 0.1, 0.002),),
+    checks=(Check("normality", False, "tails are heavy; use something else"), Check("order", True, "clear")),
+    stability=Stability(100, (Share("Raf", "Mek", 0.9, 0.8, 0.1, 0.0),), 50, ("Raf -> Mek",), 0.75, 0.2),
+)
+
+
+@pytest.fixture
+def show(visit, tmp_path):
+    """Open a result in the browser; at the end, nothing may have gone wrong and nothing been fetched."""
+
+    def opened(result, render=render_page):
+        path = tmp_path / "report.html"
+        path.write_text(render(result), encoding="utf-8")
+        visit.page.goto(path.as_uri())
+        return visit.page
+
+    yield opened
+    assert visit.complaints == []
+    assert all(url.startswith(("file:", "blob:")) for url in visit.requests)
+    assert len([url for url in visit.requests if url.startswith("file:")]) == 1
+
+
+def rows(page):
+    """The first cells of the rows that are shown, in their order."""
+    return [cell.inner_text() for cell in page.locator("table.edges tbody tr:visible td.edge").all()]
+
+
+def drawn(page):
+    """The numbers of the edges that the picture shows."""
+    return [int(e.get_attribute("data-edge")) for e in page.locator("svg.graph g.edge:not(.gone)").all()]
+
+
+def slide(page, name, value):
+    page.locator(f"input[data-filter={name}]").fill(str(value))
+
+
+def no_sideways_scrolling(page):
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+class TestExploring:
+    def test_filters_change_picture_and_table(self, show):
+        page = show(SMALL)
+        everything = ["Mek → Erk", "Raf → Mek", "Erk → Akt", "Akt — PKA"]
+        assert rows(page) == everything
+        assert drawn(page) == [0, 1, 2, 3]
+        assert page.locator(".count").inner_text() == "4 of 4 changes shown"
+        slide(page, "size", 50)  # a size that is not known is not too small
+        assert rows(page) == ["Mek → Erk", "Raf → Mek", "Akt — PKA"]
+        assert drawn(page) == [0, 1, 3]
+        assert "at least 0.4" in page.locator(".tools").inner_text()
+        slide(page, "confidence", 98)
+        assert (rows(page), drawn(page)) == (["Mek → Erk"], [0])
+        assert page.locator(".count").inner_text() == "1 of 4 changes shown"
+        assert page.locator("g.node:visible").count() == 2
+        page.get_by_role("button", name="Reset").click()
+        assert rows(page) == everything
+        page.locator("input[data-kind=added]").uncheck()
+        assert (rows(page), drawn(page)) == (everything[1:], [1, 2, 3])
+
+    def test_search_finds_names(self, show):
+        page = show(SMALL)
+        find = page.get_by_label("Find a variable")
+        find.fill("RA")
+        assert (rows(page), drawn(page)) == (["Raf → Mek"], [1])
+        assert page.locator("g.node.found").text_content() == "Raf"
+        find.fill("akt")
+        find.press("Enter")
+        assert page.locator(".detail h3").inner_text() == "Akt"
+        assert "Intercept changed: Akt (-1.00 ± 0.1" in page.locator(".detail").inner_text()
+        find.fill("no such name")
+        assert rows(page) == []
+        assert page.locator(".count").inner_text() == "0 of 4 changes shown"
+
+    def test_the_table_sorts(self, show):
+        page = show(SMALL)
+        head = page.locator("table.edges th[data-key=confidence]")
+        head.get_by_role("button").click()
+        assert rows(page) == ["Mek → Erk", "Raf → Mek", "Akt — PKA", "Erk → Akt"]
+        assert head.get_attribute("aria-sort") == "descending"
+        head.get_by_role("button").click()
+        assert rows(page) == ["Erk → Akt", "Akt — PKA", "Raf → Mek", "Mek → Erk"]
+        page.get_by_role("button", name="Edge", exact=True).click()
+        assert rows(page) == ["Akt — PKA", "Erk → Akt", "Mek → Erk", "Raf → Mek"]
+        assert head.get_attribute("aria-sort") == "none"
+        page.get_by_role("button", name="baseline", exact=True).click()
+        assert rows(page)[-1] == "Akt — PKA"  # what is unknown comes last
+
+    def test_an_edge_tells_its_story(self, show):
+        page = show(SMALL)
+        page.locator("table.edges tr[data-edge='1'] td.kind").click()
+        said = page.locator(".detail").inner_text()
+        assert "Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126." in said
+        for words in ("+0.500 ± 0.050", "97%", "baseline: slope 0.5", "u0126: slope -0.2", "30 of 853", "90%"):
+            assert words in said
+        assert page.locator(".detail circle").count() == page.locator(".detail polygon").count() == 31
+        assert page.locator("g.edge.selected").get_attribute("data-edge") == "1"
+        page.locator("g.edge[data-edge='3'] .hit").click(force=True)
+        assert "the data do not tell cause from effect" in page.locator(".detail").inner_text()
+        page.get_by_text("The data behind every change").click()
+        assert page.locator(".plots figure").count() == 4
+
+    def test_a_variable_shows_its_neighbourhood(self, show):
+        page = show(SMALL)
+        page.locator("g.node[data-node='0']").click()
+        assert page.locator("g.edge:not(.faded)").get_attribute("data-edge") == "1"
+        assert page.locator("g.node.faded").count() == 3
+        assert "1 change around this variable" in page.locator(".detail").inner_text()
+        page.keyboard.press("Escape")
+        assert page.locator(".faded").count() == 0
+        page.locator("g.node[data-node='1']").click()
+        assert "Noise variance changed: Mek" in page.locator(".detail").inner_text()
+        page.locator(".view").click(position={"x": 5, "y": 5})
+        assert page.locator(".faded").count() == 0
+
+    def test_dragging_moves_a_node_and_its_edges(self, show):
+        page = show(SMALL)
+        node = page.locator("g.node[data-node='0']")
+        line, other = (page.locator(f"g.edge[data-edge='{k}'] .line") for k in (1, 2))
+        before, kept, path = node.bounding_box(), other.get_attribute("d"), line.get_attribute("d")
+        x, y = before["x"] + before["width"] / 2, before["y"] + before["height"] / 2
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 40, y + 25, steps=4)
+        page.mouse.up()
+        after = node.bounding_box()
+        assert after["x"] - before["x"] == pytest.approx(40, abs=2)
+        assert after["y"] - before["y"] == pytest.approx(25, abs=2)
+        assert line.get_attribute("d") != path
+        assert other.get_attribute("d") == kept
+        assert page.locator(".faded").count() == 0  # a drag is not a click
+        page.get_by_role("button", name="Reset").click()
+        assert line.get_attribute("d") == path
+
+    def test_zooming(self, show):
+        page = show(SMALL)
+        picture = page.locator("svg.graph")
+        start = picture.bounding_box()["width"]
+        page.get_by_role("button", name="Zoom in").click()
+        larger = picture.bounding_box()["width"]
+        assert larger > 1.1 * start
+        picture.hover()
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, -200)
+        page.keyboard.up("Control")
+        page.wait_for_function(
+            "w => document.querySelector('svg.graph').getBoundingClientRect().width > w", arg=larger
+        )
+        assert page.evaluate("scrollY") == 0
+        page.get_by_role("button", name="Reset").click()
+        assert picture.bounding_box()["width"] == pytest.approx(start)
+
+    def test_the_keyboard_is_enough(self, show):
+        page = show(SMALL)
+        page.get_by_label("Find a variable").focus()
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.matches('[data-node=\"0\"]')"):
+                break
+        else:
+            pytest.fail("no node was reached")
+        path = page.locator("g.edge[data-edge='1'] .line").get_attribute("d")
+        page.keyboard.press("ArrowRight")
+        assert page.locator("g.edge[data-edge='1'] .line").get_attribute("d") != path
+        page.keyboard.press("Enter")
+        assert page.locator(".detail h3").inner_text() == "Raf"
+        assert page.locator("g.node[data-node='0']").get_attribute("aria-pressed") == "true"
+        page.keyboard.press("Escape")
+        assert page.locator(".faded").count() == 0
+        page.locator("g.edge[data-edge='2']").focus()
+        assert "Erk acts on Akt in baseline (0.300)" in page.locator("#tip").inner_text()
+        page.keyboard.press("Space")
+        assert page.locator(".detail h3").inner_text() == "Erk → Akt"
+        page.locator("table.edges tr[data-edge='0'] button").focus()
+        page.keyboard.press("Enter")
+        assert page.locator(".detail h3").inner_text() == "Mek → Erk"
+
+    def test_downloads_are_what_is_shown(self, show):
+        page = show(SMALL)
+        page.locator("input[data-kind=undirected]").uncheck()
+        page.get_by_role("button", name="Edge", exact=True).click()
+        with page.expect_download() as started:
+            page.get_by_role("button", name="Save table").click()
+        assert started.value.suggested_filename == "changes.csv"
+        table = list(csv.DictReader(io.StringIO(started.value.path().read_text(encoding="utf-8"))))
+        assert [row["source"] for row in table] == ["Erk", "Mek", "Raf"]
+        assert table[2] == {
+            "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
+            "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "confidence": "0.97",
+        }  # fmt: skip
+        with page.expect_download() as started:
+            page.get_by_role("button", name="Save picture").click()
+        root = ET.fromstring(started.value.path().read_text(encoding="utf-8"))  # noqa: S314 - our own output
+        lines = [e for e in root.iter() if e.get("class") == "line"]
+        assert len(lines) == 3
+        assert all(line.get("stroke", "").startswith("rgb") for line in lines)
+
+
+class TestNames:
+    def hostile(self, **more):
+        sizes = range(len(HOSTILE), 1, -1)
+        edges = [
+            Edge(a, b, True, "added", 0.0, 1.0, -float(size), 0.1)
+            for size, (a, b) in zip(sizes, pairwise(HOSTILE), strict=True)
+        ]
+        checks = (Check(HOSTILE[0], False, HOSTILE[1]),)
+        return answer(HOSTILE, edges, labels=tuple(HOSTILE[:2]), notes=tuple(HOSTILE), checks=checks, **more)
+
+    @pytest.mark.parametrize("phone", [False, True])
+    def test_names_are_text_everywhere(self, show, visit, phone):
+        alarms = []
+        visit.page.on("dialog", lambda dialog: (alarms.append(dialog.message), dialog.dismiss()))
+        visit.page.emulate_media(reduced_motion="reduce")
+        if phone:
+            visit.page.set_viewport_size(PHONE)
+        page = show(self.hostile())
+        for number in range(len(HOSTILE) - 1):
+            page.locator("table.edges tbody tr").nth(number).locator("td").nth(1).click()
+            assert page.locator(".detail h3 bdi").first.text_content() == printable(HOSTILE[number])
+        page.get_by_text("The data behind every change").click()
+        page.locator("g.node").first.focus()
+        assert printable(HOSTILE[0]) in page.locator("#tip").inner_text()
+        assert page.locator("img, iframe, b").count() == 0
+        assert page.locator("script").count() == 2
+        assert alarms == []
+        assert no_sideways_scrolling(page)
+        with page.expect_download() as started:
+            page.get_by_role("button", name="Save table").click()
+        text = started.value.path().read_bytes().decode("utf-8")
+        table = list(csv.reader(io.StringIO(text, newline="")))
+        assert {row[0] for row in table[1:]} == set(HOSTILE[:-1])
+
+    def test_rows_that_are_not_there(self, show):
+        page = show(self.hostile(rows=0))
+        assert page.locator(".detail .band").count() == 2
+        assert "It holds no rows of your data" in page.locator("main").inner_text()
+
+
+class TestReaders:
+    def test_a_phone(self, show, visit):
+        visit.page.set_viewport_size(PHONE)
+        page = show(SMALL)
+        assert no_sideways_scrolling(page)
+        card = page.locator("table.edges tr[data-edge='1']").inner_text()
+        for words in ("Raf → Mek", "weakened", "0.900", "0.400", "+0.500 ± 0.050", "97%"):
+            assert words in card
+        page.locator("table.edges tr[data-edge='2']").click()
+        page.wait_for_function("document.querySelector('.detail').getBoundingClientRect().top < innerHeight")
+        assert page.locator(".detail h3").inner_text() == "Erk → Akt"
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_text_stands_out(self, show, visit, scheme):
+        visit.page.emulate_media(color_scheme=scheme)
+        page = show(SMALL)
+        found = page.evaluate(CONTRASTS)
+        assert len(found) > 20
+        assert min(found.values()) >= 4.5, {k: v for k, v in found.items() if v < 4.5}
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 24, 31)"}[scheme]
+
+    def test_paper(self, show, visit):
+        visit.page.emulate_media(color_scheme="dark")
+        page = show(SMALL)
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".tools, .buttons, .detail, input").filter(visible=True).count() == 0
+        page.wait_for_selector(".plots figure")
+        for words in ("tails are heavy", "ghoshal2019direct", "How often resamples"):
+            assert words in page.locator("main").text_content()
+        assert page.get_by_text("clear").is_visible()  # among all checks
+
+    def test_nothing_is_cut_off_on_paper(self, show, visit):
+        visit.page.set_viewport_size({"width": 670, "height": 950})  # A4 with margins
+        page = show(SMALL)
+        page.emulate_media(media="print")
+        over = "(e) => e.scrollWidth - e.clientWidth"
+        assert max(page.locator("table").evaluate_all(f"(all) => all.map({over})")) <= 0
+        assert max(page.locator(".scroll").evaluate_all(f"(all) => all.map({over})")) <= 0
+
+    def test_a_notebook_decides_on_its_colours(self, visit):
+        visit.page.emulate_media(color_scheme="light")
+        colours = []
+        for host in ('data-jp-theme-light="false"', 'class="vscode-dark"', 'data-jp-theme-light="true"', ""):
+            visit.page.set_content(f"<body {host}><div>{SMALL._repr_html_()}</div></body>")
+            colours.append(visit.page.evaluate("getComputedStyle(document.querySelector('td')).color"))
+        assert colours == ["rgb(230, 235, 240)"] * 2 + ["rgb(21, 32, 43)"] * 2
+        assert visit.complaints == []
+
+    def test_without_javascript(self, chromium, tmp_path):
+        path = tmp_path / "report.html"
+        path.write_text(render_page(SMALL), encoding="utf-8")
+        context = chromium.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(path.as_uri())
+        assert page.locator("g.node:visible").count() == 5
+        assert len(rows(page)) == 4
+        assert page.locator("button:visible, input:visible").count() == 0
+        context.close()
+
+    def test_motion_is_optional(self, show, visit):
+        visit.page.emulate_media(reduced_motion="reduce")
+        page = show(SMALL)
+        assert page.evaluate("getComputedStyle(document.querySelector('g.node')).transitionDuration") == "0s"
+
+
+CONTRASTS = """() => {
+  const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$/.test(c)) return c; } };
+  const found = {};
+  const kinds = "h1, h2, h3, p, td, th, dt, dd, li, label, button, figcaption, summary, a";
+  for (const e of document.querySelectorAll(kinds)) {
+    if (!e.checkVisibility() || !e.textContent.trim()) continue;
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+    found[e.tagName + ": " + e.textContent.trim().slice(0, 40)] = (a + 0.05) / (b + 0.05);
+  }
+  return found;
+}"""
+
+
+def test_a_large_answer_opens_and_answers_at_once(show):
+    rng = np.random.default_rng(1)
+    names = [f"region {k} with a name" for k in range(200)]
+    pairs = list(combinations(range(200), 2))
+    edges = [
+        Edge(names[i], names[j], True, str(rng.choice(CHANGES)), 0.5, 0.1, float(rng.normal()), 0.1, 0.9)
+        for i, j in (pairs[k] for k in rng.permutation(len(pairs))[:60])
+    ]
+    result = answer(names, edges, rows=150)
+    assert len(render_page(result).encode("utf-8")) < 3_000_000
+    page = show(result)
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000
+    assert len(drawn(page)) == 60
+    taken = page.evaluate("""() => {
+      const slider = document.querySelector("input[data-filter=size]");
+      const time = (act) => { const start = performance.now(); act(); document.body.offsetHeight;
+        return performance.now() - start; };
+      const node = document.querySelector("g.node");
+      node.focus();
+      const key = new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true });
+      return [time(() => { slider.value = 40; slider.dispatchEvent(new Event("input")); }),
+              time(() => node.dispatchEvent(key))];
+    }""")
+    assert max(taken) < 100
+    assert 0 < len(drawn(page)) < 60
+
+
+class TestSeveralConditions:
+    def several(self):
+        other = answer(
+            SMALL.variables,
+            [Edge("Raf", "Akt", True, "added", 0.0, 1.0, -1.0, 0.1)],
+            labels=("baseline", "x" * 120),
+        )
+        none = answer(SMALL.variables, [], labels=("baseline", "<b>third</b>"))
+        pairs = {result.labels: result for result in (SMALL, other, none)}
+        return ConditionsResult(("baseline", "u0126", "x" * 120, "<b>third</b>"), "baseline", pairs)
+
+    @pytest.mark.parametrize("phone", [False, True])
+    def test_one_comparison_at_a_time(self, show, visit, phone):
+        if phone:
+            visit.page.set_viewport_size(PHONE)
+        page = show(self.several(), conditions.render_page)
+        assert no_sideways_scrolling(page)
+        assert page.locator(".panels svg").count() == 3
+        scales = page.evaluate("[...document.querySelectorAll('.panels svg')].map((e) => e.getScreenCTM().a)")
+        assert min(scales) > 0.7
+        assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "pair-1"
+        page.get_by_role("tab", name="<b>third</b>").click()
+        assert "From baseline to <b>third</b> no change was found." in page.locator("#pair-3").text_content()
+        page.keyboard.press("ArrowLeft")
+        assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "pair-2"
+        assert page.locator("#pair-2 .detail h3").inner_text() == "Raf → Akt"
+        page.locator(".panels a").first.click()
+        assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "pair-1"
+        assert page.locator("#pair-1 g.edge:not(.gone)").count() == 4

@@ -1,0 +1,617 @@
+"""diffdag serve over real HTTP: the whole path, and what it has to survive."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffdag import cli, files
+from diffdag.sem import simulate_pair
+from diffdag.serve.child import FAULT, LOST
+from diffdag.serve.look import compare, group_columns, look
+from diffdag.serve.options import DEFAULTS, check_options, settings_of
+from diffdag.serve.server import open_port
+from diffdag.serve.uploads import ENDINGS, UnknownError, Uploads
+from diffdag.validation import InputError
+
+PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
+FIRST, SECOND = (
+    pd.DataFrame(model.sample(300, rng=seed), columns=["a", "b", "c", "d"])
+    for seed, model in enumerate((PAIR.first, PAIR.second))
+)
+WIDE = pd.DataFrame(np.random.default_rng(3).standard_normal((400, 40)), columns=[f"x{k}" for k in range(40)])
+LIMIT = 1  # megabytes
+
+
+def text(frame):
+    return frame.to_csv(index=False).encode()
+
+
+class Server:
+    """A real `diffdag serve`, and a client that has entered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out = folder, folder / "out"
+        command = [sys.executable, "-m", "diffdag", "serve", "--port", "0", "--no-browser"]
+        command += ["--limit", str(LIMIT), "--out", str(self.out)]
+        with (folder / "stderr").open("wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "TMPDIR": str(folder)},
+                text=True,
+            )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        self.base = self.address.split("/?")[0]
+        self.port = urlsplit(self.base).port
+        self.client = httpx.Client(base_url=self.base, timeout=60)
+        self.entered = self.client.get(self.address)
+
+    @property
+    def stored(self):
+        """What it keeps in its temporary folder."""
+        return sorted(path for path in self.folder.glob("diffdag-serve-*/**/*") if path.is_file())
+
+    def upload(self, name, content):
+        return self.client.post(f"/files?name={quote(name)}", content=content)
+
+    def upload_pair(self, *frames):
+        names = ("before.csv", "after.csv")
+        return [self.upload(name, text(frame)).json()["key"] for name, frame in zip(names, frames, strict=True)]
+
+    def look(self, keys, **options):
+        return self.client.post("/look", json={"files": keys, "options": options})
+
+    def start(self, keys, **options):
+        return self.client.post("/jobs", json={"files": keys, "options": options})
+
+    def job(self, key):
+        return next(job for job in self.client.get("/state").json()["jobs"] if job["key"] == key)
+
+    def wait_for(self, key, *states):
+        def reached():
+            job = self.job(key)
+            return job if job["state"] in states else None
+
+        return until(reached)
+
+    def cancel(self, key):
+        assert self.client.post(f"/jobs/{key}/cancel").status_code == 204
+
+    def close(self):
+        self.client.close()
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.stdout is not None
+        with self.process.stdout:
+            self.process.wait(timeout=20)
+
+
+def until(test, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := test():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def children_of(pid):
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    return [int(row[0]) for row in rows if int(row[1]) == pid and "diffdag.serve.work" in row[-1]]
+
+
+def alive(pid):
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return state not in "ZX"
+    return False
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    made.close()
+    assert made.process.returncode == 0
+    assert made.stored == []
+    said = (made.folder / "stderr").read_text()
+    assert "Traceback" not in said
+    assert said.endswith("diffdag: ended\n")
+
+
+def raw(server, method, path, body=None, **headers):
+    """A request just as written: clients of a higher kind tidy up paths and headers."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    cookie = "; ".join(f"{name}={value}" for name, value in server.client.cookies.items())
+    sent = {"Cookie": cookie, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    try:
+        connection.putrequest(method, path, skip_host="Host" in sent)
+        for name, value in sent.items():
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+class TestPath:
+    def test_from_two_files_to_a_report(self, server):
+        keys = server.upload_pair(FIRST, SECOND.assign(note="x"))
+        seen = server.look(keys).json()
+        assert seen["labels"] == ["before", "after"]
+        assert seen["rows"] == [300, 300]
+        assert [column["name"] for column in seen["columns"] if not column["use"]] == ["note"]
+        assert seen["problem"] is None
+
+        started = server.start(keys, drop=["note"], hide_rows=True)
+        assert started.status_code == 202
+        key = started.json()["key"]
+        server.client.close()  # a browser that is closed in mid-run
+        server.client = httpx.Client(base_url=server.base, timeout=60)
+        server.client.get(server.address)
+        job = server.wait_for(key, "done", "failed")
+        assert job["state"] == "done", job["message"]
+        assert job["title"] == "before and after"
+        assert "possible edges changed" in job["headline"]
+
+        report = server.client.get(f"/jobs/{key}/report.html")
+        assert "before" in report.text
+        assert "sandbox" in report.headers["content-security-policy"]
+        assert "allow-same-origin" not in report.headers["content-security-policy"]
+        result = server.client.get(f"/jobs/{key}/result.json").json()
+        assert result["variables"] == ["a", "b", "c", "d"]
+        saved = server.client.get(f"/jobs/{key}/edges.csv?save")
+        assert saved.headers["content-disposition"] == 'attachment; filename="edges.csv"'
+        archive = zipfile.ZipFile(io.BytesIO(server.client.get(f"/jobs/{key}/answer.zip").content))
+        assert json.loads(archive.read("answer/result.json")) == result
+        kept = Path(job["kept"])
+        assert kept.parent == server.out
+        assert (kept / "report.html").read_text(encoding="utf-8") == report.text
+        assert [path for path in server.stored if "jobs" in path.parts and path.suffix == ".csv"] == [
+            path for path in server.stored if path.name == "edges.csv"
+        ]
+
+    def test_one_file_with_a_group_column(self, server):
+        both = pd.concat([FIRST.assign(dose="<b>none", plate=1), SECOND.assign(dose="high", plate=2)])
+        both.iloc[-5:, both.columns.get_loc("dose")] = "other"
+        key = server.upload("cells.csv", text(both)).json()["key"]
+        seen = server.look([key]).json()
+        assert seen["candidates"] == ["dose", "plate"]
+        assert seen["choice"] == {"group": "dose", "first": "<b>none", "second": "high"}
+        assert seen["groups"][2] == {"name": "other", "rows": 5}
+
+    def test_the_example_is_there(self, server):
+        first, second = server.client.post("/example").json()
+        assert (first["name"], second["name"]) == ("baseline.csv", "u0126.csv")
+        assert [path.name for path in server.stored if path.parent.name == first["key"]] == ["table.csv"]
+        assert first["size"] > 100_000
+
+    def test_two_uploads_at_once(self, server):
+        contents = [b"a,b\n" + b"1,2\n" * rows for rows in (100_000, 150_000)]
+        sizes = [0, 0]
+
+        def send(k):
+            cookies = dict(server.client.cookies)
+            sizes[k] = httpx.post(
+                f"{server.base}/files?name=t.csv", content=contents[k], cookies=cookies
+            ).json()["size"]
+
+        threads = [threading.Thread(target=send, args=(k,)) for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sizes == [len(content) for content in contents]
+
+
+class TestTrouble:
+    def test_broken_csv_is_one_sentence(self, server):
+        keys = [server.upload("good.csv", text(FIRST)).json()["key"]]
+        keys.append(server.upload("bad <i>.csv", b"a,b\n1,2\n3\n").json()["key"])
+        answer = server.look(keys)
+        assert answer.status_code == 422
+        words = "row 2 of 'bad <i>.csv' has 1 field and the header has 2; check the export"
+        assert answer.json() == {"error": words}
+
+    def test_a_fit_that_cannot_be_says_why(self, server):
+        keys = server.upload_pair(FIRST, SECOND.assign(c="text"))
+        key = server.start(keys).json()["key"]
+        job = server.wait_for(key, "failed", "done")
+        assert job["message"].startswith("column 'c' is not numeric ('text' in row 1")
+        assert job["message"].endswith("; leave out these columns (under Checks)")
+        assert not job["logged"]
+        assert server.client.get(f"/jobs/{key}/report.html").status_code == 404
+
+    @pytest.mark.parametrize(
+        ("asked", "status", "message"),
+        [
+            ({"files": ["nonsense"]}, 404, "not here any more"),
+            ({"files": []}, 422, "choose one or two files"),
+            ({"files": ["a"] * 3}, 422, "choose one or two files"),
+            ([], 422, "not a JSON object"),
+        ],
+    )
+    def test_nonsense_is_refused(self, server, asked, status, message):
+        answer = server.client.post("/jobs", json=asked)
+        assert answer.status_code == status
+        assert message in answer.json()["error"]
+
+    def test_one_table_needs_a_group(self, server):
+        key = server.upload("one.csv", text(FIRST)).json()["key"]
+        assert "the two conditions are not clear" in server.start([key]).json()["error"]
+
+    def test_a_connection_that_breaks_off_leaves_nothing(self, server):
+        before = server.stored
+        cookie = "; ".join(f"{name}={value}" for name, value in server.client.cookies.items())
+        with socket.create_connection(("127.0.0.1", server.port)) as wire:
+            head = f"POST /files?name=t.csv HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nCookie: {cookie}\r\n"
+            wire.sendall(head.encode() + b"Content-Length: 900000\r\n\r\n" + b"a,b\n" * 10_000)
+            until(lambda: len(server.stored) > len(before))
+        until(lambda: server.stored == before)
+
+    def test_queue_of_one_cancel_and_a_worker_that_is_killed(self, server):
+        keys = server.upload_pair(WIDE, WIDE + 0.1)
+        first, second = (server.start(keys, sure=True).json()["key"] for _ in range(2))
+        third = server.start(keys, sure=True)
+        assert third.status_code == 409
+        assert third.json()["error"].startswith("one analysis is running and one is waiting; cancel one")
+        assert server.job(first)["state"] == "running"
+        assert server.job(second)["state"] == "waiting"
+        assert server.job(second)["place"] == 1
+        (worker,) = until(lambda: children_of(server.process.pid))
+        server.cancel(first)
+        until(lambda: not alive(worker))
+        assert server.job(first)["state"] == "cancelled"
+
+        server.wait_for(second, "running")
+        (worker,) = until(lambda: [pid for pid in children_of(server.process.pid) if pid != worker])
+        os.kill(worker, signal.SIGKILL)
+        job = server.wait_for(second, "failed")
+        assert job["message"] == LOST
+        assert server.client.get(f"/jobs/{second}/log.txt").status_code == 200
+        server.cancel(second)  # does nothing
+        assert server.job(second)["state"] == "failed"
+
+        waiting = [server.start(keys, sure=True).json()["key"] for _ in range(2)]
+        for key in reversed(waiting):
+            server.cancel(key)
+        assert {server.job(key)["state"] for key in waiting} == {"cancelled"}
+        until(lambda: not children_of(server.process.pid))
+
+
+class TestLimit:
+    MESSAGE = "'big.csv' is larger than 1 MB, the limit of this page; start diffdag serve with a larger --limit"
+
+    def test_by_the_length_that_is_said(self, server):
+        before = server.stored
+        answer = server.upload("big.csv", b"x" * (LIMIT * 1_000_000 + 1))
+        assert answer.status_code == 413
+        assert answer.json()["error"].startswith(self.MESSAGE)
+        assert server.stored == before
+
+    def test_by_what_comes(self, server):
+        before = server.stored
+        answer = server.upload(
+            "big.csv", (b"x" * 100_000 for _ in range(300))
+        )  # sent in chunks, without a length
+        assert answer.status_code == 413
+        assert answer.json()["error"].startswith(self.MESSAGE)
+        assert server.stored == before
+
+    def test_a_request_that_is_too_long(self, server):
+        answer = server.client.post("/look", content=b"x" * 17_000_000)
+        assert answer.status_code == 413
+
+    def test_old_files_make_room(self, tmp_path):
+        uploads = Uploads(tmp_path, LIMIT)
+        added = []
+        for number in range(26):
+            place = tmp_path / str(number) / "table.csv"
+            place.parent.mkdir()
+            place.write_text("a,b\n")
+            added.append(uploads.add("t.csv", place, 4))
+        with pytest.raises(UnknownError, match="choose it again"):
+            uploads.find(added[1].key)
+        assert uploads.find(added[2].key) == added[2]
+        assert len(list(tmp_path.glob("*/table.csv"))) == 24
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "../../etc/passwd.csv",
+            "/etc/x.csv",
+            "C:\\windows\\x.csv",
+            "nul\0x.csv",
+            "%2e%2e/x.csv",
+            "a" * 5000 + ".csv",
+        ],
+    )
+    def test_a_name_is_a_label_and_no_more(self, server, name):
+        before = set(server.stored)
+        answer = server.upload(name, b"a,b\n1,2\n").json()
+        (new,) = set(server.stored) - before
+        assert new.name == "table.csv"
+        assert new.parent.name == answer["key"]
+        assert answer["name"] == name.replace("\0", "\\x00")[:200]
+        server.client.delete(f"/files/{answer['key']}")
+        assert set(server.stored) == before
+
+    @pytest.mark.parametrize(
+        "name", ["../../etc/passwd", "x.csv/../../y", "", "x.py", "x.csv.exe", "x.parquet.gz"]
+    )
+    def test_other_kinds_of_files_are_refused(self, server, name):
+        before = server.stored
+        answer = server.upload(name, b"a,b\n1,2\n")
+        assert answer.status_code == 422
+        assert answer.json()["error"].startswith(f"'{name}' has no known file type; give one of .csv")
+        assert server.stored == before
+
+    def test_what_is_taken_can_be_read(self):
+        known = {*files._READERS}
+        assert {ending.removesuffix(".gz") for ending in ENDINGS} <= known
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/../../../../etc/passwd",
+            "/%2e%2e/%2e%2e/etc/passwd",
+            "/page.css/../../app.py",
+            "/app.py",
+            "//etc/passwd",
+            "/jobs/../uploads",
+            "/jobs/{key}/../task.json",
+            "/jobs/{key}/%2e%2e%2ftask.json",
+            "/jobs/{key}/..%2f..%2fuploads",
+            "/jobs/{key}/task.json",
+            "/jobs/{key}/log.txt",
+            "/jobs/{key}/report.html%00.csv",
+            "/jobs/..%2fjobs%2f{key}/report.html",
+            "/jobs/%00/report.html",
+            "/files/..%2f..",
+        ],
+    )
+    def test_no_address_leads_out(self, server, path):
+        jobs = server.client.get("/state").json()["jobs"]
+        key = jobs[0]["key"] if jobs else "0" * 32
+        status, said = raw(server, "GET", path.format(key=key))
+        assert status in (404, 405)
+        assert "root:" not in said
+
+    def test_deleting_leads_nowhere(self, server):
+        before = server.stored
+        status, _ = raw(server, "DELETE", "/files/..%2f..%2fjobs")
+        assert status in (204, 404)
+        assert server.stored == before
+
+
+class TestGuard:
+    def test_the_secret_becomes_a_cookie(self, server):
+        answer = httpx.get(server.address)
+        assert answer.status_code == 200
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"diffdag-{server.port}=")
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+    @pytest.mark.parametrize("path", ["/", "/?token=wrong", "/?token=%C3%A9", "/state", "/page.js"])
+    def test_without_the_secret_there_is_nothing(self, server, path):
+        answer = httpx.get(server.base + path)
+        assert answer.status_code == 403
+        assert "Open the whole address that diffdag serve printed" in answer.text
+        assert "set-cookie" not in answer.headers
+
+    @pytest.mark.parametrize(
+        "host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1:80:80", "192.168.0.1", ""]
+    )
+    def test_other_hosts_are_refused(self, server, host):
+        status, said = raw(server, "GET", "/state", Host=host)
+        assert status == 403
+        assert "localhost only" in said
+
+    def test_localhost_is_this_computer(self, server):
+        assert raw(server, "GET", "/state", Host="localhost:9000")[0] == 200  # through a tunnel, say
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://127.0.0.1:1"},
+            {"Sec_Fetch_Site": "cross-site"},
+            {"Sec_Fetch_Site": "same-site"},
+        ],
+    )
+    def test_other_pages_are_refused(self, server, headers):
+        status, said = raw(server, "POST", "/example", b"", **headers)
+        assert status == 403
+        assert "another page" in said
+
+    def test_listens_on_loopback_only(self, server):
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.2", server.port), timeout=5)
+
+
+class TestEnd:
+    @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+    def test_nothing_is_left_at_work(self, tmp_path, ending):
+        server = Server(tmp_path)
+        server.start(server.upload_pair(WIDE, WIDE + 0.1), sure=True)
+        workers = until(lambda: children_of(server.process.pid))
+        server.process.send_signal(ending)
+        assert server.process.wait(timeout=20) == (0 if ending == signal.SIGTERM else -signal.SIGKILL)
+        until(lambda: not any(alive(worker) for worker in workers))
+        if ending == signal.SIGTERM:
+            assert not list(tmp_path.glob("diffdag-serve-*"))
+        server.process.stdout.close()
+        server.client.close()
+
+    def test_a_port_that_is_taken(self, capsys):
+        with open_port(0) as taken:
+            port = taken.getsockname()[1]
+            assert cli.run(["serve", "--port", str(port), "--no-browser"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(
+            f"diffdag: error: port {port} cannot be used (address already in use); give another"
+        )
+
+    def test_out_has_to_be_a_folder(self, tmp_path, capsys):
+        (tmp_path / "file").write_text("")
+        assert cli.run(["serve", "--port", "0", "--no-browser", "--out", str(tmp_path / "file")]) == 2
+        assert "is a file; give a folder" in capsys.readouterr().err
+
+
+class TestLook:
+    def remarks(self, first, second):
+        columns = compare(first, second, ("A", "B"))["columns"]
+        return {column["name"]: (column["why"], column["use"], column["can"]) for column in columns}
+
+    def test_every_column_is_judged(self):
+        first = FIRST.assign(
+            only=1.0, id=range(300), word="w", flat=2.0, far=np.inf, sparse=np.nan, gap=FIRST["a"] ** 2
+        )
+        first.loc[:9, "sparse"] = range(10)
+        first.loc[:4, "gap"] = np.nan
+        second = SECOND.assign(
+            id=range(7, 307),
+            word=1.0,
+            flat=SECOND["a"],
+            far=1.0,
+            sparse=SECOND["b"],
+            gap=SECOND["a"] ** 2,
+            late=1.0,
+        )
+        seen = self.remarks(first, second)
+        assert seen["a"] == ("", True, True)
+        assert seen["only"] == ("only in A", False, False)
+        assert seen["late"] == ("only in B", False, False)
+        assert seen["id"] == ("counts the rows", False, True)
+        assert seen["word"] == ("not numbers (“w” in row 1 of A)", False, False)
+        assert seen["flat"] == ("the same value in every row of A", False, False)
+        assert seen["far"][1:] == (False, False)
+        assert seen["sparse"] == ("missing in most rows", False, True)
+        assert seen["gap"] == ("missing in 5 rows of A", True, True)
+        assert compare(first, second, ("A", "B"))["complete"] == [295, 300]
+
+    def test_names_that_cannot_be_told_apart(self, tmp_path):
+        (tmp_path / "t.csv").write_text(
+            ",a,b,b,c\n" + "".join(f"r{k},{k},{k * k},1,{k % 3}\n" for k in range(9))
+        )
+        seen = look([tmp_path / "t.csv"] * 2, ["t", "t"])
+        assert seen["labels"] == ("t (first)", "t (second)")
+        columns = {column["name"]: column["why"] for column in seen["columns"]}
+        assert columns[""] == "holds row labels"
+        assert columns["b"] == "the name appears more than once"
+
+    def test_what_would_stop_the_fit(self):
+        double = compare(FIRST.assign(e=FIRST["a"] + FIRST["b"]), SECOND.assign(e=SECOND["d"]), ("A", "B"))
+        assert "'a', 'b' and 'e' are linearly dependent in the A table" in double["problem"]
+        chosen = compare(FIRST.assign(e=FIRST["a"]), SECOND.assign(e=SECOND["d"]), ("A", "B"), ["e", "gone"])
+        assert chosen["problem"] is None
+        assert [column["use"] for column in chosen["columns"]] == [True] * 4 + [False]
+        few = compare(FIRST[["a"]], SECOND, ("A", "B"))
+        assert few["problem"].startswith("the two tables share 1 column of numbers that can be compared: 'a'")
+
+    def test_groups_that_are_numbers(self, tmp_path):
+        both = pd.concat([FIRST.assign(dose=7.0, plate="007"), SECOND.assign(dose=8.0, plate="008")])
+        both.to_csv(tmp_path / "t.csv", index=False)
+        seen = look([tmp_path / "t.csv"], ["t"])
+        assert seen["candidates"] == ["dose", "plate"]
+        assert seen["choice"] == {"group": "dose", "first": "7", "second": "8"}
+        seen = look([tmp_path / "t.csv"], ["t"], group="plate")
+        assert seen["groups"] == [{"name": "007", "rows": 300}, {"name": "008", "rows": 300}]
+        assert seen["labels"] == ("007", "008")
+
+    def test_no_groups(self, tmp_path):
+        FIRST.to_csv(tmp_path / "t.csv", index=False)
+        with pytest.raises(InputError, match="choose a second file"):
+            look([tmp_path / "t.csv"], ["t"])
+        FIRST.assign(g=["a"] * 298 + ["b"] * 2).to_csv(tmp_path / "t.csv", index=False)
+        with pytest.raises(InputError, match="'g' does not name two groups of 3 rows or more"):
+            look([tmp_path / "t.csv"], ["t"], group="g")
+
+    def test_groups_are_few_and_have_rows(self):
+        import pyarrow as pa  # noqa: PLC0415
+
+        table = pa.table(
+            {
+                "x": np.linspace(0, 1, 8),
+                "score": [1, 1, 1, 2, 2, 2, 3, 3],
+                "name": list("abcdefgh"),
+                "sex": ["f", "f", "f", "m", "m", "m", None, None],
+                "flag": [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, None, None],
+                "rare": ["a"] * 7 + ["b"],
+            }
+        )
+        assert group_columns(table) == ["sex", "flag", "score"]
+
+
+class TestOptions:
+    def test_defaults_are_those_of_the_estimator(self, tmp_path):
+        assert settings_of(DEFAULTS, tmp_path) == ({"covariance": "sample"}, {"drop": [], "missing": "drop"})
+
+    def test_every_wish_is_handed_on(self, tmp_path):
+        asked = check_options(
+            {
+                "strict": True,
+                "series": True,
+                "values": "spearman",
+                "equal_noise": True,
+                "hide_rows": True,
+                "tiers": "a\nb,c",
+            }
+        )
+        model, fit = settings_of(asked, tmp_path)
+        assert model == {
+            "covariance": "spearman",
+            "effective_samples": "auto",
+            "noise": "equal",
+            "tiers": [["a"], ["b", "c"]],
+        }
+        assert fit["confidence"] == 200
+        assert fit["fdr"] == 0.05
+        assert fit["points"] == 0
+
+    @pytest.mark.parametrize(
+        "asked",
+        [[], {"nonsense": 1}, {"sure": "yes"}, {"drop": [1]}, {"tiers": "x" * 1_000_001}, {"journal": "/"}],
+    )
+    def test_others_are_refused(self, asked):
+        with pytest.raises(InputError, match="reload the page"):
+            check_options(asked)
+
+
+def test_a_fault_is_no_traceback(tmp_path):
+    from diffdag.serve.child import Child, LostError  # noqa: PLC0415
+
+    with pytest.raises(LostError, match=FAULT):
+        Child(tmp_path, {"kind": "nonsense"}).follow(lambda told: None)
+    assert "KeyError" in (tmp_path / "log.txt").read_text()
