@@ -609,9 +609,12 @@ class TestBrain:
         ]
         assert counts[0] == counts[1] + 1
 
-    def test_regions_at_the_same_place_do_no_harm(self) -> None:
+    def test_of_regions_that_hide_each_other_no_edge_is_seen(self) -> None:
         result = graph(["a", "b"], [Edge("a", "b", delta=1.0)])
-        ax = plot_brain(result, {"a": (10, 0, 0), "b": (10, 0, 0)}, theme="dark")
+        places = {"a": (10, 0, 0), "b": (10, 0, 30)}
+        ax = plot_brain(result, places, theme="dark")
+        assert not [p for p in ax.patches if isinstance(p, PathPatch)]
+        assert [p for p in plot_brain(result, places, view="left").patches if isinstance(p, PathPatch)]
         ax.figure.savefig(io.BytesIO(), format="png")
         assert same_color(ax.figure.get_facecolor(), THEMES["dark"].background)
 

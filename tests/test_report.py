@@ -195,6 +195,14 @@ class TestPage:
         assert words.count("L") >= 200
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
 
+    def test_of_very_many_edges_the_largest_are_drawn_and_all_are_listed(self) -> None:
+        page = render_page(random_graph(40, 300))
+        found = _Reader(page)
+        assert "the 250 largest of 300 changes; the table has all" in found.words
+        edges = json.loads(found.code[0])["edges"]
+        assert [edge["ends"] is None for edge in edges] == [False] * 250 + [True] * 50
+        assert page.count('<tr role="row" data-edge=') == 300
+
     def test_large_answers_stay_small_files(self) -> None:
         assert len(render_page(random_graph(200, 60))) < 3_000_000
 

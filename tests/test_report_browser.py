@@ -170,6 +170,8 @@ class TestExploring:
         assert page.locator("g.edge.selected").get_attribute("data-edge") == "1"
         page.locator("g.edge[data-edge='3'] .hit").click(force=True)
         assert "the data do not tell cause from effect" in page.locator(".detail").inner_text()
+        page.keyboard.press("Escape")
+        assert page.locator(".selected").count() == 0
         page.get_by_text("The data behind every change").click()
         assert page.locator(".plots figure").count() == 4
 

@@ -24,6 +24,7 @@ import pytest
 
 from diffdag import cli, files
 from diffdag.sem import simulate_pair
+from diffdag.serve import work
 from diffdag.serve.child import FAULT, LOST
 from diffdag.serve.look import compare, group_columns, look
 from diffdag.serve.options import DEFAULTS, check_options, settings_of
@@ -607,6 +608,18 @@ class TestOptions:
     def test_others_are_refused(self, asked):
         with pytest.raises(InputError, match="reload the page"):
             check_options(asked)
+
+
+def test_messages_name_files_as_the_user_does(tmp_path):
+    FIRST.to_csv(tmp_path / "0-table.csv", index=False)
+    table = {"file": "0-table.csv", "name": "mine.csv", "label": "mine"}
+    options = check_options({"tiers": "variable,tier\na,early\n"})
+    task = {"kind": "fit", "tables": [table, table], "options": options}
+    (tmp_path / "task.json").write_text(json.dumps(task))
+    work.main(tmp_path, io.BytesIO())
+    error = json.loads((tmp_path / "answer.json").read_bytes())["error"]
+    assert "'known order'" in error
+    assert str(tmp_path) not in error
 
 
 def test_a_fault_is_no_traceback(tmp_path):

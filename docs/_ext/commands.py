@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from typer import Context
 from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 
@@ -21,13 +21,11 @@ class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         group = get_command(program)
         assert isinstance(group, TyperGroup)
-        context = Context(group, info_name="diffdag")
-        return [self._section(group.commands[name], name, context) for name in sorted(group.commands)]
+        return [self._section(group.commands[name], name) for name in sorted(group.commands)]
 
-    def _section(self, command, name: str, parent: Context) -> nodes.section:
-        context = Context(command, info_name=name, parent=parent)
+    def _section(self, command, name: str) -> nodes.section:
         section = nodes.section(ids=[f"diffdag-{name}"], names=[f"diffdag {name}"])
-        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        usage = " ".join(["diffdag", name, *_arguments(command), "[OPTIONS]"])
         section += nodes.title("", "", nodes.literal("", f"diffdag {name}"))
         section += nodes.paragraph("", command.help or "")
         section += nodes.literal_block(usage, usage, language="none")
@@ -36,19 +34,24 @@ class Commands(SphinxDirective):
         return section
 
 
-def _rows(command) -> Iterator[tuple[str, str]]:
+def _name(parameter) -> str:
+    if isinstance(parameter, TyperArgument):
+        return parameter.metavar or parameter.name.upper()
+    return ", ".join([*parameter.opts, *parameter.secondary_opts])
+
+
+def _arguments(command) -> Iterator[str]:
     for parameter in command.params:
         if isinstance(parameter, TyperArgument):
-            left = parameter.metavar or parameter.name.upper()
-        else:
-            left = ", ".join([*parameter.opts, *parameter.secondary_opts])
+            name = _name(parameter) + ("..." if parameter.nargs == -1 else "")
+            yield name if parameter.required else f"[{name}]"
+
+
+def _rows(command) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
         default = parameter.default
-        shown = (
-            f" Default: {default}."
-            if isinstance(default, (str, int, float)) and default not in ("", False)
-            else ""
-        )
-        yield left, f"{parameter.help or ''}{shown}"
+        told = isinstance(default, (str, int, float, Path)) and default not in ("", False)
+        yield _name(parameter), f"{parameter.help or ''}{f' Default: {default}.' if told else ''}"
 
 
 def _table(rows: Iterator[tuple[str, str]]) -> nodes.table:

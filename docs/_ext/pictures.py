@@ -10,8 +10,10 @@ analysis. Its last line has to give an Axes or a Figure::
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
+import html
 import io
 import os
 import re
@@ -19,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -55,9 +58,9 @@ class Picture(SphinxDirective):
     def _figure(self, name: str) -> nodes.figure:
         up = "../" * self.env.docname.count("/")
         caption = self.arguments[0]
-        # A raw picture: Sphinx copies only images that lie among the sources.
-        html = f'<img class="picture" src="{up}_images/{name}" alt="{nodes.unescape(caption)}">'
-        figure = nodes.figure("", nodes.raw("", html, format="html"))
+        # Sphinx copies only images that lie among the sources; this one is at its place already.
+        image = f'<img class="picture" src="{up}_images/{name}" alt="{html.escape(caption)}">'
+        figure = nodes.figure("", nodes.raw("", image, format="html"))
         figure += nodes.caption("", caption)
         return figure
 
@@ -81,8 +84,6 @@ def _elsewhere():
 
 def _value(source: str, names: dict) -> object:
     """Run all lines; the value of the last expression."""
-    import ast  # noqa: PLC0415
-
     tree = ast.parse(source)
     last = tree.body.pop()
     assert isinstance(last, ast.Expr), "the last line of a picture gives an Axes or a Figure"
@@ -91,8 +92,6 @@ def _value(source: str, names: dict) -> object:
 
 
 def _save(drawn, place: Path) -> None:
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
     figure = getattr(drawn, "figure", drawn)
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "diffdag"}):
         figure.savefig(place, format="svg", bbox_inches="tight", metadata={"Date": None})

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from diffdag.comparators.compare import compare_methods
     from diffdag.conditions import fit_conditions
     from diffdag.conditions_result import ConditionsResult, load_conditions
+    from diffdag.coordinates import read_coordinates
     from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
     from diffdag.evidence import GlobalTest
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from diffdag.path import settings_path
     from diffdag.permutation import global_test
     from diffdag.precision import precision_difference
+    from diffdag.report.brain import plot_brain
+    from diffdag.report.heatmap import plot_precision
+    from diffdag.report.plot import plot_difference
+    from diffdag.report.scatter_plot import plot_edge
+    from diffdag.report.stability_plot import plot_stability
     from diffdag.resampling import Resamples, resample_fits
     from diffdag.result import DifferenceResult, load_result
     from diffdag.sem import LinearSEM, SEMPair, simulate_pair
@@ -43,7 +49,13 @@ _HOME = {
     "load_result": "result",
     "load_sachs": "datasets",
     "load_sachs_pair": "datasets",
+    "plot_brain": "report.brain",
+    "plot_difference": "report.plot",
+    "plot_edge": "report.scatter_plot",
+    "plot_precision": "report.heatmap",
+    "plot_stability": "report.stability_plot",
     "precision_difference": "precision",
+    "read_coordinates": "coordinates",
     "resample_fits": "resampling",
     "settings_path": "path",
     "simulate_pair": "sem",
@@ -70,7 +82,13 @@ __all__ = [
     "load_result",
     "load_sachs",
     "load_sachs_pair",
+    "plot_brain",
+    "plot_difference",
+    "plot_edge",
+    "plot_precision",
+    "plot_stability",
     "precision_difference",
+    "read_coordinates",
     "resample_fits",
     "settings_path",
     "simulate_pair",

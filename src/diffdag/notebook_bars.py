@@ -21,10 +21,13 @@ class _Bar:
     done: int = 0
     total: int | None = None
     counted: bool = False  # whether steps are told at all
-    start: float = field(default_factory=time.monotonic)
+    start: float = field(init=False)
     before: int = 0  # steps that were done when it began
     drawn: float = 0.0
     handle: Any = None
+
+    def __post_init__(self) -> None:
+        self.start = time.monotonic()
 
     @property
     def complete(self) -> bool:

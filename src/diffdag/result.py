@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from diffdag.coordinates import Coordinates
+    from diffdag.report.theme import ThemeName
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,29 +288,33 @@ class DifferenceResult:
 
         return to_dowhy(self, undirected)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the difference DAG, causes on top."""
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw the difference DAG, causes on top; see `diffdag.plot_difference`."""
         from diffdag.report.plot import plot_difference  # noqa: PLC0415
 
-        return plot_difference(self, ax)
+        return plot_difference(self, ax, theme=theme)
 
-    def plot_precision(self, ax: Axes | None = None) -> Axes:
-        """Draw the difference of the precision matrices as a heat map."""
+    def plot_precision(self, ax: Axes | None = None, *, theme: ThemeName = "light", **options: Any) -> Axes:
+        """Draw the difference of the precision matrices as a heat map; see `diffdag.plot_precision`."""
         from diffdag.report.heatmap import plot_precision  # noqa: PLC0415
 
-        return plot_precision(self, ax)
+        return plot_precision(self, ax, theme=theme, **options)
 
-    def plot_edge(self, source: str, target: str, ax: Axes | None = None) -> Axes:
-        """Draw one changed edge: rows and regression lines of both conditions."""
+    def plot_edge(
+        self, source: str, target: str, ax: Axes | None = None, *, theme: ThemeName = "light"
+    ) -> Axes:
+        """Draw rows and regression lines of one changed edge in both conditions; see `diffdag.plot_edge`."""
         from diffdag.report.scatter_plot import plot_edge  # noqa: PLC0415
 
-        return plot_edge(self, source, target, ax)
+        return plot_edge(self, source, target, ax, theme=theme)
 
-    def plot_brain(self, coordinates: Coordinates, ax: Axes | None = None) -> Axes:
-        """Draw the changed edges between brain regions, seen from above; `coordinates` in mm by name."""
+    def plot_brain(
+        self, coordinates: Coordinates, ax: Axes | None = None, *, theme: ThemeName = "light", **options: Any
+    ) -> Axes:
+        """Draw the changed edges between brain regions; see `diffdag.plot_brain`."""
         from diffdag.report.brain import plot_brain  # noqa: PLC0415
 
-        return plot_brain(self, coordinates, ax)
+        return plot_brain(self, coordinates, ax, theme=theme, **options)
 
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, graph.graphml and report.html.

@@ -80,8 +80,8 @@ def _several(result: ConditionsResult, path: Path, source: Path) -> str:
         folder = source if source.is_dir() else source.parent
         example = folder / next(iter(result.folders().values())) / "result.json"
         refuse(
-            f"'{source}' holds {plural(len(result.pairs), 'comparison')}, and a {ending} file one graph; give the "
-            f"result of one of them, such as '{example}'"
+            f"'{source}' holds {plural(len(result.pairs), 'comparison')}, and a {ending} file one graph; give "
+            f"the result of one of them, such as '{example}'"
         )
     names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html", ".svg": "picture.svg"}
     return conditions.render_files(result)[names[ending]]

@@ -63,7 +63,7 @@ def path(
     missing: MissingRows = "error",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for path.csv, path.json and path.svg; an interrupted run continues there."),
+        typer.Option(help="Folder for path.csv, path.json and pictures; an interrupted run continues there."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -36,10 +36,11 @@ ViewName = Literal["top", "left", "right", "front", "back"]
 INCHES_PER_MM = 0.034
 HEAD, FOOT = 0.5, 0.65  # inches for title and legend
 MOST_EDGES, CLEAR = 60, 20  # edges drawn at all, and those of them that stand out
-PALE, THIN = 0.4, 0.8  # opacity and width of the others
+PALE, THIN = 0.45, 0.8  # opacity and width of the others
 WIDER = 0.6  # widths compared with those of the difference DAG: brains are crowded
 CURVE = 0.18  # bow of an edge, as a share of its length
 NAME_CHARACTERS = 20
+SAMPLE, ITEM = 1.8, 125.0  # in the legend: width of a line, length of an item, in points
 FONTS = (7.0, 6.0)  # few names, many names
 MANY_NAMES = 24
 
@@ -168,9 +169,9 @@ def draw_regions(ax: Axes, look: BrainLook, edges: Sequence[Edge]) -> None:
     _draw_dots(ax, look, _ends(clear), size=28)
     point = _point(ax)
     for edge in drawn[len(clear) :]:
-        _draw_edge(ax, look, edge, THIN, PALE * opacity(edge), point)
+        _draw_edge(ax, look, edge, _Stroke(THIN, PALE * opacity(edge), 2.0), point)
     for edge, width in zip(clear, strokes(clear, clear), strict=True):
-        _draw_edge(ax, look, edge, WIDER * width, opacity(edge), point)
+        _draw_edge(ax, look, edge, _Stroke(WIDER * width, opacity(edge), 3.0), point)
     _write_names(ax, look, clear, point)
 
 
@@ -187,26 +188,38 @@ def _draw_dots(ax: Axes, look: BrainLook, names: Sequence[str], size: float) -> 
     ax.scatter(x, y, s=size, color=colours, edgecolors=look.theme.background, linewidths=0.7, zorder=4)
 
 
-def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, width: float, strength: float, point: float) -> None:
+class _Stroke(NamedTuple):
+    width: float
+    opacity: float
+    layer: float
+
+
+def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, stroke: _Stroke, point: float) -> None:
     """A curved arrow; without a head where the direction is open."""
     curve = bow(*look.at([edge.source, edge.target]))
     # Off the dots at both ends, and a head's length off the tip.
-    gap, head = 3.0 * point, (4.0 + 2.0 * width) * point if edge.directed else 0.0
+    gap, head = 3.0 * point, (4.0 + 2.0 * stroke.width) * point if edge.directed else 0.0
     from_start, from_end = (np.linalg.norm(curve - end, axis=1) for end in (curve[0], curve[-1]))
     inner = curve[(from_start >= gap) & (from_end >= gap + 0.8 * head)]
+    if np.linalg.norm(curve[-1] - curve[0]) < 2 * gap:
+        return  # one region hides the other
     if len(inner) < 2:
         inner = curve[len(curve) // 3 : len(curve) // 2]
-    colour, dashes = look.theme.kinds[edge.kind], tuple(0.75 * dash / width for dash in DASHES[edge.kind])
-    layer = 2.0 if strength < PALE else 3.0
+    plain: dict[str, Any] = {"alpha": stroke.opacity, "zorder": stroke.layer}
+    colour = look.theme.kinds[edge.kind]
     ax.add_patch(
         PathPatch(
-            Path(inner), facecolor="none", edgecolor=colour, linewidth=width, alpha=strength, zorder=layer,
-            linestyle=(0, dashes) if dashes else "solid", capstyle="butt",
+            Path(inner), facecolor="none", edgecolor=colour, linewidth=stroke.width, capstyle="butt",
+            linestyle=_dashes(edge.kind, stroke.width), **plain,
         )
     )  # fmt: skip
     if edge.directed:
-        corners = _head(curve, gap, head)
-        ax.add_patch(Polygon(corners, color=colour, linewidth=0, alpha=strength, zorder=layer))
+        ax.add_patch(Polygon(_head(curve, gap, head), color=colour, linewidth=0, **plain))
+
+
+def _dashes(kind: str, width: float) -> Any:
+    """Dashes as matplotlib counts them, in widths; shorter than in the difference DAG, as edges are."""
+    return (0, tuple(0.75 * dash / width for dash in DASHES[kind])) if DASHES[kind] else "solid"
 
 
 def bow(start: FloatArray, end: FloatArray) -> FloatArray:
@@ -257,14 +270,12 @@ def edge_samples(theme: Theme, edges: Sequence[Edge]) -> list[Line2D]:
     """Lines for a legend: the kinds of change that occur, and what thin and pale lines mean."""
     present = {edge.kind for edge in edges}
     samples = [
-        Line2D(
-            [], [], color=theme.kinds[kind], linewidth=1.8, label=kind,
-            linestyle=(0, tuple(0.75 * dash / 1.8 for dash in dashes)) if dashes else "solid",
-        )
-        for kind, dashes in DASHES.items() if kind in present
-    ]  # fmt: skip
+        Line2D([], [], color=theme.kinds[kind], linewidth=SAMPLE, label=kind, linestyle=_dashes(kind, SAMPLE))
+        for kind in DASHES
+        if kind in present
+    ]
     if any(edge.confidence is not None for edge in edges):
-        samples.append(Line2D([], [], color=theme.ink, linewidth=1.8, alpha=PALE, label="paler: less sure"))
+        samples.append(Line2D([], [], color=theme.ink, linewidth=SAMPLE, alpha=PALE, label="paler: less sure"))
     if len(edges) > CLEAR + 4:
         samples.append(Line2D([], [], color=theme.ink, linewidth=THIN, alpha=PALE, label="thin: less clear"))
     return samples
@@ -274,7 +285,9 @@ def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge]) -> None:
     if not edges:
         ax.text(0.5, 0.0, "no change found", ha="center", va="top", color=theme.ink, transform=ax.transAxes)
         return
+    columns = int(ax.get_window_extent().width * 72 / ax.figure.dpi / ITEM)
     ax.legend(
-        handles=edge_samples(theme, edges), loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=3,
+        handles=edge_samples(theme, edges), loc="upper center", bbox_to_anchor=(0.5, 0.02),
+        ncols=min(max(columns, 1), 3),
         frameon=False, fontsize=SMALL, labelcolor=theme.ink, handlelength=3.2, borderaxespad=0.0,
     )  # fmt: skip

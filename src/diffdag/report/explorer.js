@@ -18,8 +18,9 @@ class Explorer {
       hint: (words, event) => this.hint(words, event),
     };
     this.table = new EdgeTable(root.querySelector("table.edges"), this.data, { edge: (number) => this.pick(number) });
-    this.graph = new Graph(root, this.data, { node: (n) => this.nodeWords(n), edge: (n) => this.data.edges[n].words }, on);
-    this.listen();
+    const words = { node: (number) => this.nodeWords(number), edge: (number) => this.data.edges[number].words };
+    this.graph = new Graph(root, this.data, words, on);
+    this.listen(on);
     root.classList.add("live");
     for (const element of root.querySelectorAll("[data-live]")) element.hidden = false;
     this.update();
@@ -41,7 +42,7 @@ class Explorer {
     return `${this.shown(this.data.nodes[number].name)}: ${plural(this.near[number].edges.size, "change")}`;
   }
 
-  listen() {
+  listen(on) {
     const find = (selector) => this.root.querySelector(selector);
     this.search = find("input[type=search]");
     this.search.addEventListener("input", () => this.set({ text: this.search.value.trim().toLowerCase() }));
@@ -65,7 +66,7 @@ class Explorer {
     for (const button of this.root.querySelectorAll("button[data-act]")) {
       button.addEventListener("click", acts[button.dataset.act]);
     }
-    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.choose({ node: null, edge: null }));
+    document.addEventListener("keydown", (event) => event.key === "Escape" && on.clear());
     this.gallery = find(".gallery");
     this.gallery?.addEventListener("toggle", () => this.gallery.open && this.fillGallery());
   }
@@ -179,14 +180,16 @@ class Explorer {
       list.append(make("li", {}, button, ` ${this.data.edges[edge].kind.replace("-", " ")}`));
     }
     const count = make("p", {}, `${plural(this.near[number].edges.size, "change")} around this variable.`);
-    return [make("h3", {}, nameOf(this.shown(name))), count, list, ...notes.map((note) => make("p", { class: "soft" }, note))];
+    const others = notes.map((note) => make("p", { class: "soft" }, note));
+    return [make("h3", {}, nameOf(this.shown(name))), count, list, ...others];
   }
 
   fillGallery() {
     const place = this.gallery?.querySelector(".plots");
     if (!place || place.childElementCount) return;
     this.data.edges.filter((edge) => edge.scatter).forEach((edge) => {
-      place.append(make("figure", {}, make("figcaption", {}, ...this.edgeTitle(edge)), scatterPlot(edge, this.data, this.shown)));
+      const title = make("figcaption", {}, ...this.edgeTitle(edge));
+      place.append(make("figure", {}, title, scatterPlot(edge, this.data, this.shown)));
     });
   }
 

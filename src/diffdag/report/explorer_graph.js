@@ -197,7 +197,8 @@ class Graph {
 
   // The picture as it stands, as a file that needs no style sheet.
   file() {
-    const kept = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "text-anchor"];
+    const drawn = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity"];
+    const kept = [...drawn, "font-family", "font-size", "text-anchor"];
     const copy = this.svg.cloneNode(true);
     const [mine, theirs] = [this.svg, copy].map((svg) => [...svg.querySelectorAll("*")]);
     mine.forEach((element, k) => {
@@ -237,5 +238,5 @@ function routed(source, target, [from, to, head]) {
   const at = (point) => point.map((value) => value.toFixed(1)).join(" ");
   const across = [(base[1] - tip[1]) * 0.42, (tip[0] - base[0]) * 0.42];
   const corners = [tip, [base[0] + across[0], base[1] + across[1]], [base[0] - across[0], base[1] - across[1]]];
-  return { path: `M${at(start)}C${at(first)} ${at(second)} ${at(base)}`, head: corners.map((point) => point.map((value) => value.toFixed(1)).join(",")).join(" ") };
+  return { path: `M${at(start)}C${at(first)} ${at(second)} ${at(base)}`, head: corners.map(at).join(" ") };
 }

@@ -68,9 +68,10 @@ function axesOf(across, along, ranges, words) {
 function conditionOf(cloud, which, across, along) {
   const group = makeSvg("g", { class: which === 0 ? "first" : "second" });
   const [[x1, y1], [x2, y2]] = endsOf(cloud);
-  if (cloud.x.length === 0 && cloud.noise > 0) {
+  if (isBand(cloud)) {
     const corners = [[x1, y1 + cloud.noise], [x2, y2 + cloud.noise], [x2, y2 - cloud.noise], [x1, y1 - cloud.noise]];
-    group.append(makeSvg("polygon", { class: "band", points: corners.map(([x, y]) => `${across(x)},${along(y)}`).join(" ") }));
+    const points = corners.map(([x, y]) => `${across(x)},${along(y)}`).join(" ");
+    group.append(makeSvg("polygon", { class: "band", points }));
   }
   const marks = makeSvg("g", { class: "marks" });
   cloud.x.forEach((x, k) => marks.append(markOf(which, across(x), along(cloud.y[k]))));
@@ -81,41 +82,66 @@ function conditionOf(cloud, which, across, along) {
   return group;
 }
 
+function isBand(cloud) {
+  return cloud.x.length === 0 && cloud.noise > 0;
+}
+
+// Everything that has to fit in, across and along.
+function rangesOf(clouds) {
+  const xs = [];
+  const ys = [];
+  for (const cloud of clouds) {
+    const room = isBand(cloud) ? cloud.noise : 0;
+    xs.push(...cloud.x);
+    ys.push(...cloud.y);
+    for (const [x, y] of endsOf(cloud)) {
+      xs.push(x);
+      ys.push(y - room, y + room);
+    }
+  }
+  return [spread(xs), spread(ys)];
+}
+
 function slopesOf(clouds, labels) {
   const list = make("ul", { class: "conditions" });
   clouds.forEach((cloud, which) => {
-    const sample = makeSvg("svg", { class: `plot ${which === 0 ? "first" : "second"}`, viewBox: "0 0 30 12", width: 30, height: 12, "aria-hidden": "true" });
+    const kind = which === 0 ? "first" : "second";
+    const sample = makeSvg("svg", { class: `plot ${kind}`, viewBox: "0 0 30 12", "aria-hidden": "true" });
     sample.append(makeSvg("line", { class: "fit", x1: 0, x2: 30, y1: 6, y2: 6 }), markOf(which, 15, 6));
-    list.append(make("li", {}, sample, " ", nameOf(labels[which]), `: slope ${Number(cloud.slope.toPrecision(3))}`));
+    const slope = `: slope ${Number(cloud.slope.toPrecision(3))}`;
+    list.append(make("li", {}, sample, " ", nameOf(labels[which]), slope));
   });
   return list;
 }
 
-// What the plot shows, in a sentence.
+// What the plot shows, in sentences.
 function notesOf(scatter, samples) {
   const counts = scatter.clouds.map((cloud) => cloud.x.length);
   const notes = [];
-  if (scatter.adjusted) notes.push("The target is shown less what its other causes contribute, so that the slopes are the effects.");
+  if (scatter.adjusted) {
+    notes.push("The target is shown less what its other causes contribute, so that the slopes are the effects.");
+  }
   if (scatter.scores) notes.push("Both axes are scores made from ranks.");
-  if (!counts[0] && !counts[1]) notes.push("The bands are one standard deviation of the noise; the rows themselves are not in this file.");
-  else if (samples && (counts[0] < samples[0] || counts[1] < samples[1])) notes.push(`Shown are ${counts[0]} of ${samples[0]} and ${counts[1]} of ${samples[1]} rows.`);
+  if (!counts[0] && !counts[1]) {
+    notes.push("The bands are one standard deviation of the noise; the rows themselves are not in this file.");
+  } else if (samples && (counts[0] < samples[0] || counts[1] < samples[1])) {
+    notes.push(`Shown are ${counts[0]} of ${samples[0]} and ${counts[1]} of ${samples[1]} rows.`);
+  }
   return notes.join(" ");
 }
 
 function scatterPlot(edge, data, shown) {
   const { scatter } = edge;
   const { width, height, left, right, top, bottom } = PLOT;
-  const all = (pick, ends) => scatter.clouds.flatMap((cloud) => [...pick(cloud), ...endsOf(cloud).flatMap(ends(cloud))]);
-  const ranges = [
-    spread(all((cloud) => cloud.x, () => (point) => [point[0]])),
-    spread(all((cloud) => cloud.y, (cloud) => (point) => (cloud.x.length ? [point[1]] : [point[1] - cloud.noise, point[1] + cloud.noise]))),
-  ];
+  const ranges = rangesOf(scatter.clouds);
   const across = scaleOf(ranges[0], left, width - right);
   const along = scaleOf(ranges[1], height - bottom, top);
-  const words = [shortened(shown(edge.source), 40), shortened(shown(edge.target), scatter.adjusted ? 20 : 30) + (scatter.adjusted ? ", adjusted" : "")];
-  const label = `${shown(edge.target)} against ${shown(edge.source)} in ${data.labels[0]} and ${data.labels[1]}, with both lines`;
+  const [source, target] = [shown(edge.source), shown(edge.target)];
+  const words = [shortened(source, 40), scatter.adjusted ? `${shortened(target, 20)}, adjusted` : shortened(target, 30)];
+  const label = `${target} against ${source} in ${data.labels[0]} and ${data.labels[1]}, with both lines`;
   const svg = makeSvg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   svg.append(axesOf(across, along, ranges, words));
   scatter.clouds.forEach((cloud, which) => svg.append(conditionOf(cloud, which, across, along)));
-  return make("div", { class: "scatter" }, svg, slopesOf(scatter.clouds, data.labels), make("p", { class: "soft small" }, notesOf(scatter, data.samples)));
+  const notes = make("p", { class: "soft small" }, notesOf(scatter, data.samples));
+  return make("div", { class: "scatter" }, svg, slopesOf(scatter.clouds, data.labels), notes);
 }

@@ -7,7 +7,7 @@ import hashlib
 import io
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -25,13 +25,13 @@ from diffdag.report.text import headline, percent, printable, samples_line, sett
 from diffdag.report.websvg import theme_css
 
 if TYPE_CHECKING:
+    from diffdag.coordinates import Coordinates
     from diffdag.result import DifferenceResult
     from diffdag.scatter import EdgeScatter
 
 SHARES_SHOWN = 30  # pairs found in resamples
 PACKAGES = ("diffdag", "numpy", "scipy", "pandas")
 SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_table", "explorer")
-Coordinates = Mapping[str, Sequence[float]]
 
 
 def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = None) -> str:
@@ -41,7 +41,7 @@ def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = N
     ----------
     result : DifferenceResult
         What to report.
-    coordinates : mapping of str to (x, y, z), optional
+    coordinates : mapping of str to (x, y, z), or DataFrame, optional
         Places of brain regions in millimetres: adds a view of the changes in the brain.
 
     Returns

@@ -7,6 +7,8 @@ comes late and stays rare.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ SIZE, BOX = (8.8, 4.6), (0.09, 0.13, 0.66, 0.74)  # inches; shares of the figure
 MOST_LINES, NAMED = 80, 16
 OFTEN = 0.5  # pairs outside the default answer have a name if so many halves find them at some setting
 NAME_CHARACTERS = 30
+# Lines often coincide, at 0 and at 1: those below show in the gaps of those above.
+LINES: tuple[Any, ...] = ("solid", (0, (4, 3)), (0, (1.5, 2.5)), (0, (6, 2, 1.5, 2)))
 
 
 def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
@@ -82,10 +86,10 @@ def _draw_lines(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
     for number, pair in enumerate(ranked):
         strong, heights = pair in default, lines[pair]
         colour = theme.several[number % len(theme.several)] if strong else theme.grey
-        # Each is narrower than the one below it: lines that coincide can still be seen.
-        width, alpha, dot = (max(1.4, 3.6 - 0.4 * number), 1.0, 4.0) if strong else (1.0, 0.6, 0.0)
+        width, alpha, dot = (2.4, 1.0, 4.5) if strong else (1.0, 0.6, 0.0)
         ax.plot(
             multiples, heights, color=colour, linewidth=width, alpha=alpha, marker="o", markersize=dot,
+            linestyle=LINES[number % len(LINES)] if strong else "solid",
             zorder=3.0 if strong else 2.0, clip_on=False,
         )  # fmt: skip
         if strong or heights.max() >= OFTEN:

@@ -57,13 +57,19 @@ def make_app(session: Session, port: int) -> Starlette:
     return Starlette(
         routes=[*_pages(), *_data(session), *_analyses(session)],
         middleware=[Middleware(Guard, token=session.token, port=port)],
-        exception_handlers={InputError: _refused},
+        exception_handlers={InputError: _refused, OSError: _failed},
         lifespan=lifespan,
     )
 
 
 async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=STATUS.get(type(error), 422))
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    words = f"the program cannot use its folder for temporary files ({reason}); make room on the disk"
+    return JSONResponse({"error": words}, status_code=507)
 
 
 def _pages() -> list[Route]:

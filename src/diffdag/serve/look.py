@@ -55,8 +55,10 @@ def group_columns(table: Any) -> list[str]:
     ['dose']
     """
     ranked = []
-    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if table.column_names.count(name) > 1 or not name or not _may_name_groups(column):
+    names = table.column_names
+    counts = Counter(names)
+    for place, (name, column) in enumerate(zip(names, table.columns, strict=True)):
+        if counts[name] > 1 or not name or not _may_name_groups(column):
             continue
         sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
@@ -155,8 +157,7 @@ def compare(
     """Describe two tables."""
     sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
     columns = {name: Column(name) for source in sources for name in source.names}
-    for column in columns.values():
-        _match(column, sources)
+    _match(columns, sources)
     open_ones = [column for column in columns.values() if column.use]
     _refuse_text(open_ones, sources)
     open_ones = [column for column in open_ones if column.use]
@@ -178,18 +179,20 @@ def compare(
     }
 
 
-def _match(column: Column, sources: Sequence[Source]) -> None:
-    """Refuse a column that the two tables do not share, or that cannot be told from another."""
-    counts = [source.names.count(column.name) for source in sources]
-    present = [source.label for source, count in zip(sources, counts, strict=True) if count]
-    if any(column.name in source.row_labels() for source in sources):
-        column.refuse("holds row labels")
-    elif not column.name:
-        column.refuse("has no name")
-    elif len(present) == 1:
-        column.refuse(f"only in {present[0]}")
-    elif max(counts) > 1:
-        column.refuse("the name appears more than once")
+def _match(columns: dict[str, Column], sources: Sequence[Source]) -> None:
+    """Refuse columns that the two tables do not share, or that cannot be told from others."""
+    counts = [Counter(source.names) for source in sources]
+    row_labels = set().union(*(source.row_labels() for source in sources))
+    for name, column in columns.items():
+        present = [source.label for source, count in zip(sources, counts, strict=True) if count[name]]
+        if name in row_labels:
+            column.refuse("holds row labels")
+        elif not name:
+            column.refuse("has no name")
+        elif len(present) == 1:
+            column.refuse(f"only in {present[0]}")
+        elif max(count[name] for count in counts) > 1:
+            column.refuse("the name appears more than once")
 
 
 def _refuse_text(columns: Sequence[Column], sources: Sequence[Source]) -> None:

@@ -5,10 +5,11 @@ const MOST = 1000; // columns with a tick of their own
 const SOON = 700, LATER = 4000; // milliseconds between two looks at the analyses
 const UNITS = 1e6;
 const GONE = "The program does not answer. If it has ended, start diffdag serve again and open the address it prints.";
+const NONE = "no file yet";
 const $ = (id) => document.getElementById(id);
 const slots = [...document.querySelectorAll(".slot")].map((box) => ({
   box, input: box.querySelector("input"), state: box.querySelector(".state"), bar: box.querySelector("progress"),
-  file: null, request: null,
+  remove: box.querySelector(".remove"), file: null, request: null,
 }));
 let limit = Infinity; // bytes
 let seen = null; // what the last look found
@@ -86,13 +87,15 @@ function clearSlot(slot) {
   slot.request = null;
   if (slot.file) ask(`files/${slot.file.key}`, "DELETE").catch(() => {});
   slot.file = null;
-  slot.bar.hidden = true;
+  slot.bar.hidden = slot.remove.hidden = true;
+  say(slot.state, NONE);
   outdated();
 }
 
 function filled(slot, file) {
   slot.file = file;
   slot.bar.hidden = true;
+  slot.remove.hidden = false;
   say(slot.state, `${file.name}, ${sized(file.size)}`);
   refreshButtons();
 }
@@ -112,7 +115,7 @@ function send(slot, file) {
   }
   const request = new XMLHttpRequest(); // fetch does not tell how far it is
   slot.request = request;
-  slot.bar.hidden = false;
+  slot.bar.hidden = slot.remove.hidden = false;
   slot.bar.value = 0;
   say(slot.state, `${file.name}: uploading`);
   request.open("POST", `files?name=${encodeURIComponent(file.name)}`);
@@ -410,15 +413,14 @@ async function cancel(key) {
 
 // ---- what people do
 
-slots.forEach((slot) => slot.input.addEventListener("change", () => {
-  if (slot.input.files.length) {
-    send(slot, slot.input.files[0]);
-  } else {
-    clearSlot(slot);
-    say(slot.state, "no file yet");
-    refreshButtons();
-  }
-}));
+slots.forEach((slot) => {
+  const empty = () => { clearSlot(slot); slot.input.value = ""; refreshButtons(); };
+  slot.input.addEventListener("change", () => {
+    if (slot.input.files.length) send(slot, slot.input.files[0]);
+    else empty();
+  });
+  slot.remove.addEventListener("click", () => { empty(); slot.input.focus(); });
+});
 for (const kind of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(kind, (event) => {
     event.preventDefault();

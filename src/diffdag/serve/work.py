@@ -40,6 +40,7 @@ def _in_words_of_page(message: str, folder: Path, tables: list[dict[str, str]]) 
     """Name files as the user does, and what to do as the page does."""
     for table in tables:
         message = message.replace(str(folder / table["file"]), table["name"])
+    message = message.replace(f"{folder}{os.sep}", "")
     for elsewhere, here in IN_PAGE.items():
         message = message.replace(elsewhere, f"{here} (under Checks)")
     return message
