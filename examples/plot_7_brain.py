@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 import diffdag as dd
-from diffdag.report.brain import plot_brain
 
 # %%
 # Coordinates in mm: x to the right, y to the front, z up. ``dd.read_coordinates("regions.csv")`` reads
@@ -51,6 +50,6 @@ result.edges[["source", "target", "change", "delta"]].round(2)
 # From above, and from the left.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 6), layout="constrained")
-plot_brain(result, places, axes[0], view="top")
-plot_brain(result, places, axes[1], view="left")
+dd.plot_brain(result, places, axes[0], view="top")
+dd.plot_brain(result, places, axes[1], view="left")
 plt.show()

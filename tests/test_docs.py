@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ONE_PROCESS = ("LOKY_MAX_CPU_COUNT", "1")  # small fits: starting workers would take longer than the work
 MEANT_FOR_OTHERS = {"cluster.md", "trust.md"}  # need a cluster, or tables of the reader's
 
 
@@ -39,6 +40,7 @@ def code_only(text):
 @pytest.mark.parametrize("name", PAGES)
 def test_sessions_on_a_page_say_what_it_shows(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(*ONE_PROCESS)
     text = code_only((DOCS / name).read_text(encoding="utf-8"))
     test = doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, name, str(DOCS / name), 0)
     said = []
@@ -57,6 +59,7 @@ def test_code_on_a_page_is_python(name):
 
 def test_python_in_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(*ONE_PROCESS)
     pair = diffdag.simulate_pair(5, neighbours=3, changes=1, rng=4)
     tables = [model.sample(300, rng=k) for k, model in enumerate((pair.first, pair.second, pair.second))]
     names = dict(zip("abc", tables, strict=True))
@@ -104,8 +107,8 @@ def site(tmp_path_factory):
     for path in (*ROOT.glob("*.md"), ROOT / "CITATION.cff"):  # pages link to them
         shutil.copy(path, place)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "html"]
-    quiet = {**os.environ, "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=place, env=quiet, capture_output=True, text=True, check=False)
+    alone = {**os.environ, **dict([ONE_PROCESS]), "MPLBACKEND": "agg", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=place, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return place / "html"
 

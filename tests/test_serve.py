@@ -26,6 +26,7 @@ from diffdag import cli, files
 from diffdag.sem import simulate_pair
 from diffdag.serve import work
 from diffdag.serve.child import FAULT, LOST
+from diffdag.serve.jobs import Job, Jobs
 from diffdag.serve.look import compare, group_columns, look
 from diffdag.serve.options import DEFAULTS, check_options, settings_of
 from diffdag.serve.server import open_port
@@ -301,6 +302,19 @@ class TestTrouble:
             server.cancel(key)
         assert {server.job(key)["state"] for key in waiting} == {"cancelled"}
         until(lambda: not children_of(server.process.pid))
+
+    def test_an_answer_that_cannot_be_kept_is_still_an_answer(self, tmp_path):
+        jobs = Jobs(tmp_path, tmp_path / "nowhere")
+        job = Job("key", 1, "a and b", tmp_path / "job", {})
+        (job.folder / "answer").mkdir(parents=True)
+        (tmp_path / "nowhere").write_text("a file")
+        jobs._follow = lambda job: {"headline": "something"}
+        jobs._do(job)
+        assert job.state == "done"
+        assert job.message.startswith(
+            f"the answer could not be written to '{tmp_path / 'nowhere' / 'answer-1'}'"
+        )
+        assert job.message.endswith("download it from here")
 
 
 class TestLimit:

@@ -180,7 +180,8 @@ class DifferenceDAG:
         Parameters
         ----------
         first, second : array or table
-            One row an observation; the numbers of rows may differ.
+            One row an observation; the numbers of rows may differ. Of AnnData ``X`` is used, and with
+            ``adata.to_df(layer=...)`` another layer.
         columns, drop : sequence of str, optional
             Which columns to compare, or to leave out.
         missing : {"error", "drop"}

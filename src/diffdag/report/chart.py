@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from diffdag.report.text import printable
 from diffdag.report.theme import Theme
@@ -154,14 +155,7 @@ def spread(heights: FloatArray, gap: float, low: float = -np.inf, high: float = 
         return heights
     order = np.argsort(heights, kind="stable")
     shifted = heights[order] - gap * np.arange(len(heights))
-    groups: list[list[float]] = []  # sum, number: neighbouring values that have to be equal
-    for value in shifted:
-        groups.append([float(value), 1.0])
-        while len(groups) > 1 and groups[-2][0] / groups[-2][1] >= groups[-1][0] / groups[-1][1]:
-            total, count = groups.pop()
-            groups[-1][0] += total
-            groups[-1][1] += count
-    level = np.repeat([total / count for total, count in groups], [int(count) for _, count in groups])
+    level = isotonic_regression(shifted).x
     level = np.clip(level, low, high - gap * (len(heights) - 1))
     result: FloatArray = np.empty(len(heights))
     result[order] = level + gap * np.arange(len(heights))

@@ -17,7 +17,7 @@ from diffdag.report import exchange
 from diffdag.report.comparison import ARROWS, comparison_context, picture_words
 from diffdag.report.evidence import evidence_lines, mean_words, noise_words
 from diffdag.report.page import _environment, figure_svg, fragment_style, page_frame
-from diffdag.report.panels import _union, plot_conditions
+from diffdag.report.panels import all_changes, plot_conditions
 from diffdag.report.picture import Picture
 from diffdag.report.text import (
     WIDTH,
@@ -246,7 +246,7 @@ def render_fragment(result: ConditionsResult) -> str:
 
 def _panels(result: ConditionsResult) -> list[dict[str, Any]]:
     """The picture of each comparison, every variable at the same place in all."""
-    whole = Picture(_union(result))
+    whole = Picture(all_changes(result))
     return [
         {
             "first": first,
@@ -260,7 +260,7 @@ def _panels(result: ConditionsResult) -> list[dict[str, Any]]:
 
 def _explorers(result: ConditionsResult) -> list[dict[str, Any]]:
     """Each comparison as the page of a single one shows it."""
-    whole, folders = Picture(_union(result)), result.folders()
+    whole, folders = Picture(all_changes(result)), result.folders()
     template = _environment().get_template("explorer.html.j2")
     share = MOST_SCATTERS // len(result.pairs)
     shown = []

@@ -45,7 +45,7 @@ def plot_conditions(result: ConditionsResult, *, theme: ThemeName = "light") -> 
     Figure
         Of the size that the picture needs; pyplot does not know about it.
     """
-    colours, whole = theme_called(theme), Picture(_union(result))
+    colours, whole = theme_called(theme), Picture(all_changes(result))
     titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
     legend, foot = whole.legend_within(grid.width)
@@ -110,7 +110,7 @@ def _key(edge: Edge) -> Key:
     return edge.source, edge.target, edge.directed
 
 
-def _union(result: ConditionsResult) -> DifferenceResult:
+def all_changes(result: ConditionsResult) -> DifferenceResult:
     """All changes of all comparisons, each as large as it gets, in one graph."""
     largest: dict[Key, Edge] = {}
     for row in result.by_edge.values():

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 BORDER = 16.0  # free space around the layout, also for nodes that are dragged
 EMPTY = (260.0, 60.0)  # size where there is nothing to draw
 HEAD_WIDTH = 0.42  # half the width of an arrowhead, in lengths
-FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide as the font that the boxes were measured with
 # Where a notebook says that it is dark or light; elsewhere the reader's own preference decides.
 DARK_HOSTS = ('[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast", '[data-theme="dark"]')
 LIGHT_HOSTS = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-theme="light"]')

@@ -125,17 +125,16 @@ class Jobs:
             shutil.rmtree(job.folder, ignore_errors=True)
 
     def _do(self, job: Job) -> None:
-        answer, kept, message = {}, None, ""
+        state, answer = "done", {}
         try:
             answer = self._follow(job)
-            kept = self._keep(job)
+            self._keep(job)
         except (InputError, OSError) as error:
-            message = str(error)
+            state, job.message = "failed", str(error)
             job.logged = isinstance(error, LostError)
         with self._lock:
             if job.state != "cancelled":
-                job.state = "failed" if message else "done"
-                job.message, job.answer, job.kept = message, answer, kept
+                job.state, job.answer = state, answer
             self._clean(job)
             self._start_next()
 
@@ -150,18 +149,18 @@ class Jobs:
         with self._lock:
             job.pieces[str(told["what"])] = (told["done"], told["total"])
 
-    def _keep(self, job: Job) -> Path | None:
+    def _keep(self, job: Job) -> None:
         """Copy a complete answer to where the user wants it."""
         if self.out is None or job.state == "cancelled":
-            return None
+            return
         number = 1
         while (place := self.out / f"answer-{number}").exists():
             number += 1
         try:
             shutil.copytree(job.folder / "answer", place)
+            job.kept = place
         except OSError as error:
-            raise InputError(f"the answer cannot be written to '{place}' ({error}); make room there") from None
-        return place
+            job.message = f"the answer could not be written to '{place}' ({error}); download it from here"
 
     @staticmethod
     def _clean(job: Job) -> None:

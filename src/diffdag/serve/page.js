@@ -375,7 +375,7 @@ function drawAnswer(job, first) {
   const place = `jobs/${job.key}`;
   $("answer-name").textContent = job.title;
   $("headline").textContent = sentence(job.headline ?? "");
-  $("kept").textContent = job.kept ? `Kept in ${job.kept}` : "";
+  $("kept").textContent = job.kept ? `Kept in ${job.kept}` : sentence(job.message);
   $("open-report").href = `${place}/report.html`;
   for (const link of document.querySelectorAll("[data-file]")) {
     link.href = `${place}/${link.dataset.file}?save`;
