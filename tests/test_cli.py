@@ -196,7 +196,10 @@ def test_json_is_the_only_output_and_equals_the_file(pair, tmp_path, capsys):
 
 
 def test_one_file_in_two_groups_gives_the_same_edges(pair, tmp_path, capsys):
-    tables = [pd.read_csv(pair / name).assign(g=k) for k, name in enumerate(["first.csv", "second.csv"])]
+    tables = [
+        pd.read_csv(pair / name, float_precision="round_trip").assign(g=k)
+        for k, name in enumerate(["first.csv", "second.csv"])
+    ]
     pd.concat(tables).to_csv(tmp_path / "both.csv", index=False)
     assert cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv"), "--json"]) == 0
     apart = json.loads(capsys.readouterr().out)

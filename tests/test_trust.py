@@ -240,12 +240,12 @@ def test_intervals_are_measured_before_edges_are_left_out(monkeypatch):
 
 
 def test_what_asks_for_what():
-    assert Plan.of() == Plan(0, None, 0.75, 0, None)
+    assert Plan.of() == Plan(0, None, 0.75, 0, None, 150)
     assert Plan.of(fdr=0.1).fits == 200
     assert Plan.of(confidence=40).permutations == 999
     assert Plan.of(confidence=40, test=False).permutations == 0
     assert Plan.of(test=True).permutations == 999
-    assert Plan.of(test=99) == Plan(0, None, 0.75, 99, None)
+    assert Plan.of(test=99) == Plan(0, None, 0.75, 99, None, 150)
 
 
 RICH = replace(
