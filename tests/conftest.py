@@ -37,7 +37,7 @@ class Visit:
     """A page, and everything it complained of or asked for."""
 
     page: Page
-    complaints: list[str] = field(default_factory=list)  # errors and warnings on the console, uncaught exceptions
+    complaints: list[str] = field(default_factory=list)  # errors and warnings of the console, exceptions
     requests: list[str] = field(default_factory=list)
 
 

@@ -8,59 +8,16 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from answers import HOSTILE, graph, random_graph
 
-from diffdag.changes import CHANGES, Edge
+from diffdag.changes import Edge
 from diffdag.report.page import render_fragment, render_page, render_svg
 from diffdag.report.text import NumberFormat, edge_words, printable
 from diffdag.result import DifferenceResult
-
-HOSTILE = [
-    "<img src=x onerror=alert(1)>",
-    '"quo\'ted" & </script><script>alert(2)</script>',
-    "$x_1$ \\alpha $",
-    "😀 👩‍🔬 emoji",
-    "L" * 200,
-    "日本語",
-    "line\nbreak\x00\u202e",
-    "</svg></style><b>",
-    "{{ 7 * 7 }}{% raw %}",
-]
-
-
-def graph(names: list[str], edges: list[Edge], **changes: Any) -> DifferenceResult:
-    parts: dict[str, Any] = {
-        "method": "paper",
-        "variables": tuple(names),
-        "invariant": (),
-        "unresolved": (),
-        "order": (),
-        "edge_list": tuple(edges),
-        "delta_entries": csr_array((len(names), len(names))),
-        "samples": None,
-        "settings": {},
-    }
-    return DifferenceResult(**(parts | changes))
-
-
-def random_graph(count: int, edges: int, unresolved: int = 0, seed: int = 0) -> DifferenceResult:
-    rng = np.random.default_rng(seed)
-    names = [f"{'longer_' * int(rng.integers(3))}name{k}" for k in range(count)]
-    pairs = list(combinations(range(count), 2))
-    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:edges]]
-    found = [
-        Edge(names[i], names[j], directed=False)
-        if j < unresolved
-        else Edge(names[i], names[j], change=str(rng.choice(CHANGES)), delta=float(rng.normal()))
-        for i, j in chosen
-    ]
-    layers = tuple((name,) for name in names[unresolved:])
-    return graph(names, found, unresolved=tuple(names[:unresolved]), order=layers)
 
 
 class _Reader(HTMLParser):
