@@ -309,3 +309,34 @@ def test_rows_that_count_for_less_are_noted(capsys, good, rows):
     expected = {"20": (20, 20), "20,30": (20, 30)}
     assert tuple(samples.values()) == expected.get(rows, tuple(samples.values()))
     assert max(samples.values()) <= 60
+
+
+def test_a_brain_view_from_the_places_of_some_regions(pair, tmp_path, capsys):
+    regions = tmp_path / "regions.csv"
+    regions.write_text("region,x,y,z\n" + "".join(f"X{k},{10 * k - 40},{-5 * k},3\n" for k in range(1, 9)))
+    tables = [str(pair / "first.csv"), str(pair / "second.csv")]
+    out = tmp_path / "out"
+    assert cli.run(["fit", *tables, "--coordinates", str(regions), "--out", str(out)]) == 0
+    assert "seen from above" in (out / "report.html").read_text(encoding="utf-8")
+    assert cli.run(["report", str(out)]) == 0
+    assert "seen from above" not in (out / "report.html").read_text(encoding="utf-8")
+    assert cli.run(["report", str(out), "--coordinates", str(regions)]) == 0
+    assert "seen from above" in (out / "report.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    regions.write_text("region,x,y,z\nV1,1,2,3\n")
+    assert cli.run(["fit", *tables, "--coordinates", str(regions), "--out", str(tmp_path / "other")]) == 2
+    assert "names none of the columns" in capsys.readouterr().err
+    assert cli.run(["fit", *tables, "--coordinates", str(regions)]) == 2
+    assert "say where the report goes with --out" in capsys.readouterr().err
+
+
+def test_an_answer_is_delivered_though_its_regions_have_no_place(pair, tmp_path, capsys):
+    tables = [str(pair / "first.csv"), str(pair / "second.csv")]
+    assert cli.run(["fit", *tables, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    changed = {end for edge in answer["edges"] for end in (edge["source"], edge["target"])}
+    still = next(name for name in answer["variables"] if name not in changed)
+    regions = tmp_path / "regions.csv"
+    regions.write_text(f"region,x,y,z\n{still},1,2,3\n")
+    assert cli.run(["fit", *tables, "--coordinates", str(regions), "--out", str(tmp_path / "out")]) == 0
+    assert "coordinates have nothing for" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

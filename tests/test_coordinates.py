@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
@@ -71,3 +72,13 @@ def test_unusable_values(value, words):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_coordinates(tmp_path / "nowhere.csv")
+
+
+def test_a_region_without_a_name_and_a_file_that_is_no_table(tmp_path):
+    for nameless in ({" ": (1, 2, 3)}, {None: (1, 2, 3)}, {float("nan"): (1, 2, 3)}):
+        with pytest.raises(InputError, match="has no name of its region"):
+            check_coordinates(nameless)
+    anndata = pytest.importorskip("anndata")
+    anndata.AnnData(np.ones((2, 2))).write_h5ad(tmp_path / "cells.h5ad")
+    with pytest.raises(InputError, match=r"is no table of regions"):
+        read_coordinates(tmp_path / "cells.h5ad")

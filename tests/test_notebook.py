@@ -143,10 +143,16 @@ def test_a_real_kernel_shows_bars_and_answers() -> None:
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
     shown = [[output.get("data", {}) for output in cell.outputs] for cell in notebook.cells]
     words = [[data.get("text/plain", "") for data in cell] for cell in shown]
-    titles = ("Permuting rows: 1,000", "Resampling (bootstrap): 10", "Resampling (halves): 10")
+    titles = (
+        "Permuting rows: 1,000",
+        "Resampling (bootstrap): 10",
+        "Resampling (halves): 10",
+        "Trying settings: 5",
+        "Checking assumptions: 1",
+    )
     assert [line.partition(" in ")[0] for line in words[1][:-1]] == list(titles)
     assert "fitted" in shown[1][-1]["text/html"]
-    assert words[2][0].startswith("Estimating the differences: ")
+    assert words[2][0].startswith("Comparisons: 3 in ")
     assert "possible edges changed" in shown[2][-1]["text/html"]
     assert words[3][0].startswith("Trying settings: ")
     assert words[4][0].startswith("Resampling (bootstrap): 20 in ")

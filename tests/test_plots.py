@@ -577,6 +577,21 @@ class TestBrain:
         ax.figure.savefig(io.BytesIO(), format="png")
         assert same_color(ax.figure.get_facecolor(), THEMES["dark"].background)
 
+    def test_changes_at_regions_without_a_place_are_counted(self) -> None:
+        result = graph(["a", "b", "c"], [Edge("a", "b", delta=1.0), Edge("b", "c", delta=1.0)])
+        ax = plot_brain(result, {"a": (0, 0, 0), "b": (60, 90, 1)})
+        assert "1 change at regions without a place not drawn" in ax.get_title()
+        assert len([p for p in ax.patches if isinstance(p, PathPatch)]) == 1
+
+    @pytest.mark.parametrize("unit", [1e-3, 0.1, 1e3])
+    def test_units_do_not_matter(self, unit: float) -> None:
+        result = graph(["a", "b"], [Edge("a", "b", delta=1.0)])
+        places = {"a": (-60, -90, 0), "b": (60, 90, 30), "c": (0, -80, 60)}
+        usual = plot_brain(result, places).figure.get_size_inches()
+        other = plot_brain(result, {name: tuple(unit * v for v in at) for name, at in places.items()})
+        np.testing.assert_allclose(other.figure.get_size_inches(), usual, rtol=0.15)
+        assert [p for p in other.patches if isinstance(p, PathPatch)]
+
     def test_regions_without_a_place_are_refused(self) -> None:
         result = graph(["a", "b", "c"], [Edge("a", "b", delta=1.0)])
         with pytest.raises(InputError, match="coordinates have nothing for 'b', where something changed; add"):

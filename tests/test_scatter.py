@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import diffdag as dd
+from diffdag.data import align_tables
 from diffdag.report.exchange import from_json, to_json
-from diffdag.scatter import POINTS, Cloud, choose_rows
+from diffdag.scatter import POINTS, Cloud, choose_rows, edge_scatters
+from diffdag.trust import control_false_edges
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +113,76 @@ def test_robust_fits_show_the_scale_they_were_made_on(tables, covariance):
     assert max(abs(x) for s in found.scatters for x in s.first.x) < 100
 
 
-def test_the_paper_and_false_edges_kept_few(tables):
-    paper = dd.DifferenceDAG(method="paper", estimator="dtrace").fit(*tables).result_
-    for edge in paper.edge_list:
-        if edge.weight_first is not None:
-            assert paper.scatter_of(edge.source, edge.target).first.slope == edge.weight_first
+def assert_lines_are_least_squares(result, tolerance=1e-2):
+    """In each condition the source has a coefficient of its own, so the line fits the points shown best."""
+    directed = [scatter for scatter in result.scatters if scatter.adjusted]
+    for scatter in directed:
+        for cloud in (scatter.first, scatter.second):
+            slope, intercept = np.polyfit(cloud.x, cloud.y, 1)
+            scale = np.std(cloud.y) / np.std(cloud.x)
+            assert abs(slope - cloud.slope) < tolerance * scale, scatter.source
+            assert abs(intercept - cloud.intercept) < tolerance * (np.std(cloud.y) + scale * abs(cloud.low))
+    return len(directed)
+
+
+def small(seed, n=80, p=6):
+    pair = dd.simulate_pair(p=p, neighbours=4, changes=4, weights=(0.4, 1.0), rng=seed)
+    return pair.first.sample(n, rng=seed + 100), pair.second.sample(n, rng=seed + 200)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"noise": "equal"}, {"covariance": "winsorised"}, {"method": "paper", "estimator": "dtrace"}],
+)
+def test_lines_fit_the_points_whatever_was_fitted(settings):
+    found = [dd.DifferenceDAG(n_jobs=1, **settings).fit(*small(seed), points=80).result_ for seed in range(12)]
+    assert sum(map(assert_lines_are_least_squares, found)) > 10
+
+
+@pytest.mark.parametrize("seed", [100, 143, 220])  # such answers are rare
+def test_lines_fit_the_points_next_to_undirected_edges(seed):
+    result = dd.DifferenceDAG(n_jobs=1).fit(*small(seed, 60, 5), points=60).result_
+    loose = {name for e in result.edge_list if not e.directed for name in (e.source, e.target)}
+    assert any(e.directed and e.target in loose for e in result.edge_list)
+    assert assert_lines_are_least_squares(result)
+
+
+def test_lines_and_points_are_of_the_rows_that_measured():
+    count = 0
+    for seed in range(6):
+        first, second = small(seed, 400)
+        found = dd.DifferenceDAG(n_jobs=1).fit(first, second, intervals="split", points=400).result_
+        count += assert_lines_are_least_squares(found)
+        for scatter in found.scatters:
+            assert len(scatter.first.x) == 200
+    assert count
+
+
+@pytest.mark.parametrize("method", ["order", "paper"])
+def test_edges_left_out_do_not_move_the_lines_of_others(method):
+    left_out = 0
+    for seed in range(8):
+        tables = align_tables(*small(seed, 300))
+        model = dd.DifferenceDAG(method=method, n_jobs=1)
+        moments = [dd.Moments.from_array(table) for table in (tables.first, tables.second)]
+        whole = model.fit_moments(*moments).result_
+        drop = min(whole.edge_list, key=lambda e: abs(e.delta or 0), default=None)
+        sure = [replace(e, confidence=float(e is not drop)) for e in whole.edge_list]
+        fewer = control_false_edges(replace(whole, edge_list=tuple(sure)), 0.01)
+        left_out += len(fewer.edge_list) < len(whole.edge_list)
+        lines = {(s.source, s.target): s for s in whole.scatters}
+        for scatter in edge_scatters(fewer, *moments, fitted=whole):
+            if scatter.adjusted:
+                assert scatter == lines[scatter.source, scatter.target]
+    assert left_out
+
+
+def test_a_list_with_few_false_edges_shows_each_of_them(tables):
     sure = dd.DifferenceDAG().fit(*tables, confidence=20, fdr=0.2, test=False).result_
     assert {(s.source, s.target) for s in sure.scatters} == {(e.source, e.target) for e in sure.edge_list}
+    assert assert_lines_are_least_squares(
+        dd.DifferenceDAG().fit(*tables, confidence=20, fdr=0.2, test=False, points=1000).result_
+    )
 
 
 def test_they_survive_a_file_and_damage_is_named(result):

@@ -101,7 +101,7 @@ class TestConfidence:
 
         model = dd.DifferenceDAG(n_jobs=1)
         assert model.fit(*TABLES, confidence=20, test=19, journal=tmp_path, progress=told).result_ == one
-        assert min(count for what, count in done if what == "Resampling (bootstrap)") == 4
+        assert min(count for what, count in done if what == "Resampling (bootstrap)") == 3
 
     def test_the_estimator_carries_the_wish(self):
         asked = dd.DifferenceDAG(n_jobs=1, confidence=20, fdr=0.2).fit(*TABLES).result_

@@ -18,8 +18,17 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.csv
 
-from diffdag.files import PARQUET, TEXT, check_file, kind_of, reading, report_text_error, text_options
-from diffdag.validation import InputError
+from diffdag.files import (
+    PARQUET,
+    TEXT,
+    check_file,
+    header_of,
+    kind_of,
+    reading,
+    report_text_error,
+    text_options,
+)
+from diffdag.validation import InputError, check_file_type
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Kind = Literal["parquet", "text"]
@@ -101,7 +110,8 @@ class Text:
     def __init__(self, path: Path) -> None:
         self.path, self._kind = path, kind_of(path) if kind_of(path) in TEXT else ".csv"
         with reading(path, self._kind):
-            options = text_options(path)
+            self.header = header_of(path)
+            options = text_options(self.header)
             try:
                 with pa.csv.open_csv(path, **options) as reader:
                     schema = reader.schema
@@ -115,7 +125,7 @@ class Text:
 
     def batches(self, names: Sequence[str]) -> Batches:
         """Batches of rows with these columns."""
-        options = text_options(self.path)
+        options = text_options(self.header)
         place = {name.strip(): k for k, name in enumerate(self._raw)}
         raw = [self._raw[place[name]] for name in names]
         types = [self._types[place[name]] for name in names]
@@ -136,6 +146,7 @@ Part = Parquet | Text
 
 def open_part(path: Path, kind: Kind | None = None) -> Part:
     """A file whose columns are known; a `kind` of None goes by its ending."""
+    check_file_type(str(path))
     check_file(path)
     ending = kind_of(path)
     if kind == "text" or (kind is None and ending in TEXT):

@@ -18,7 +18,7 @@ from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
 from diffdag.precision.problem import standardise
-from diffdag.progress import Progress, Told, follow
+from diffdag.progress import Progress, Told, follow, show_progress
 from diffdag.result import DifferenceResult
 from diffdag.scatter import edge_scatters
 from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
@@ -126,9 +126,11 @@ def fit_conditions(
     with follow(progress, "Estimating the differences") as told:
         if shared:
             order = _search(list(steps.values()), told)
-        pairs = {
-            pair: replace(step.finish(told, places[pair], points), labels=pair) for pair, step in steps.items()
-        }
+        pairs = {}
+        with show_progress(told if len(steps) > 1 else None, "Comparisons", len(steps)) as advance:
+            for pair, step in steps.items():
+                pairs[pair] = replace(step.finish(told, places[pair], points), labels=pair)
+                advance()
     if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
         notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))

@@ -24,7 +24,7 @@ def read_coordinates(path: str | Path) -> dict[str, Place]:
     Parameters
     ----------
     path : path-like
-        A CSV file, or any other that `DifferenceDAG.fit` takes, with a row for each region and the columns
+        A CSV, TSV, Parquet or Feather file, with a row for each region and the columns
         ``region`` (or ``name``), ``x``, ``y`` and ``z`` in mm: x to the right, y to the front, z up, as in MNI
         space. More columns do no harm.
 
@@ -45,7 +45,10 @@ def read_coordinates(path: str | Path) -> dict[str, Place]:
     from diffdag.files import read_table  # noqa: PLC0415
 
     spellings = [word for name in NAMES for word in (name, name.title(), name.upper())]
-    return check_coordinates(read_table(path, text=spellings).to_pandas(), f"'{Path(path).name}'")
+    table = read_table(path, text=spellings)
+    if not hasattr(table, "to_pandas"):
+        raise InputError(f"'{path}' is no table of regions; give one with the columns region, x, y, z, as CSV")
+    return check_coordinates(table.to_pandas(), f"'{Path(path).name}'")
 
 
 def check_coordinates(coordinates: Coordinates, label: str = "coordinates") -> dict[str, Place]:
@@ -60,6 +63,8 @@ def check_coordinates(coordinates: Coordinates, label: str = "coordinates") -> d
     places: dict[str, Place] = {}
     repeated = []
     for name, values in pairs:
+        if name is None or not str(name).strip() or name != name:  # noqa: PLR0124 - NaN is not itself
+            raise InputError(f"a row of {label} has no name of its region; fill it in")
         repeated += [name] if str(name) in places else []
         places[str(name)] = _place(name, values, label)
     if repeated:

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.csv
 from numpy.typing import NDArray
 
-from diffdag.cells import Cells, as_cells, is_anndata, shared_genes
+from diffdag.cells import shared_genes
+from diffdag.columns import CellSource, Source, as_arrow, is_missing, to_float
+from diffdag.dependence import dependent_columns
 from diffdag.files import read_table
+from diffdag.origin import origin_of
 from diffdag.validation import (
     InputError,
     Missing,
-    Unfit,
+    Problem,
     check_choice,
-    check_counts,
     check_missing_option,
     check_names,
-    check_numeric,
-    check_same_columns,
-    check_shape,
-    check_varies,
-    default_names,
+    find_counts,
+    find_dependent,
+    find_few,
+    find_lost,
+    find_text,
+    find_useless,
+    option_words,
     plural,
+    refuse,
 )
 
-__all__ = ["Tables", "align_tables", "read_table"]
+__all__ = ["Source", "Tables", "align_tables", "as_arrow", "is_missing", "read_table", "to_float"]
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
-_NULLS = frozenset(pa.csv.ConvertOptions().null_values)
-_ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
+_FEWEST = 3  # rows that a covariance needs
+_EFFORT = 1e10  # products up to which linear dependence is looked for once there is an error anyway
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +97,8 @@ def align_tables(
     ------
     InputError
         If names are repeated or differ, values are not numeric, missing or infinite, a table has fewer than
-        2 rows or columns, or a column is exactly constant. Collinearity shows in the moments: see
-        `diffdag.validation.check_moments`.
+        3 rows or 2 columns, or a column is exactly constant; all that is found is said in one error.
+        Collinearity shows in the moments: see `diffdag.validation.check_moments`.
 
     Examples
     --------
@@ -118,22 +118,121 @@ def align_tables(
         raise InputError(
             "one table has column names and the other is an array without; give two arrays or two tables"
         )
-    names, notes = _select(sources, columns, drop, labels)
+    sources = _called(sources)
+    words = (sources[0].label, sources[1].label)
+    names, notes, found = _select(sources, columns, drop, labels)
     unfit = [column for source in sources for column in source.unfit(names)]
-    check_numeric(unfit)
-    arrays = [source.values(names) for source in sources]
+    found += find_text(unfit)
+    fit = tuple(name for name in names if name not in {column.name for column in unfit}) if unfit else names
+    arrays = [source.values(fit) for source in sources]
     notes += [*shared, *_counts_note(sources, arrays)]
-    arrays, dropped = _handle_gaps(arrays, names, missing, labels)
-    for array, label in zip(arrays, labels, strict=True):
-        check_shape(len(array), len(names), label)
-        check_varies(names, array.min(axis=0) == array.max(axis=0), label)
+    kept, gaps = _without_gaps(arrays, fit, missing, words)
+    found += gaps
+    if all(len(array) >= _FEWEST for array in kept):
+        flat = [array.min(axis=0) == array.max(axis=0) for array in kept]
+        found += find_useless("constant", [_chosen(fit, mask) for mask in flat], words)
+    left = len(names) - len({name for problem in found for name in problem.drop} & set(names))
+    if left < 2:  # to leave out more would not help
+        found = [problem._replace(drop=()) for problem in found]
+    found += _find_few(arrays, kept, left, missing, words)
+    if found:
+        found += _find_dependent(kept, fit, found, words)
+        refuse(found, drop or ())
+    for array in kept:
         array.flags.writeable = False
-    return Tables(arrays[0], arrays[1], names, (*notes, *dropped))
+    return Tables(kept[0], kept[1], fit, (*notes, *_dropped_notes(arrays, kept, labels)))
+
+
+def _called(sources: list[Source]) -> list[Source]:
+    """Call tables by their files or groups in messages, where these are known and differ."""
+    origins = [origin_of(source.table) for source in sources]
+    labels = [origin.label for origin in origins if origin is not None]
+    if len(set(labels)) < len(sources):
+        return sources
+    return [replace(source, label=label) for source, label in zip(sources, labels, strict=True)]
+
+
+def _chosen(names: Sequence[str], mask: Any) -> list[str]:
+    return [name for name, chosen in zip(names, mask, strict=True) if chosen]
+
+
+def _without_gaps(
+    arrays: list[FloatArray], names: Sequence[str], missing: Missing, labels: tuple[str, str]
+) -> tuple[list[FloatArray], list[Problem]]:
+    """The rows without missing values, and what is wrong: infinite values, empty columns, missing values."""
+    with np.errstate(all="ignore"):  # sound data cost one pass
+        if all(np.isfinite(array.sum()) for array in arrays):
+            return arrays, []
+    gaps = [np.isnan(array) for array in arrays]
+    empty = [mask.all(axis=0) for mask in gaps]
+    some = ~(empty[0] | empty[1])
+    kept = [array[~mask[:, some].any(axis=1)] for array, mask in zip(arrays, gaps, strict=True)]
+    infinite = _counts([np.isinf(array) for array in arrays], names, labels)
+    found = find_counts("infinite", infinite, "remove them or check the export")
+    if all(len(array) for array in arrays):
+        found += find_useless("empty", [_chosen(names, mask) for mask in empty], labels)
+    if missing == "error":
+        enough = all(len(array) >= _FEWEST for array in kept)
+        rows = f", or drop their rows with {option_words('missing', 'drop')}" if enough else ""
+        counts = _counts([mask & some for mask in gaps], names, labels)
+        found += find_counts("missing", counts, f"fill them in{rows}", rows=enough)
+    return kept, found
+
+
+def _counts(
+    masks: Sequence[BoolArray], names: Sequence[str], labels: tuple[str, str]
+) -> list[tuple[str, dict[str, int]]]:
+    """How often each column of each table has something, where it has."""
+    sums = [mask.sum(axis=0) for mask in masks]
+    return [
+        (label, {name: int(k) for name, k in zip(names, row, strict=True) if k})
+        for label, row in zip(labels, sums, strict=True)
+    ]
+
+
+def _find_few(
+    arrays: list[FloatArray], kept: list[FloatArray], columns: int, missing: Missing, labels: tuple[str, str]
+) -> list[Problem]:
+    """Whether too few columns or rows are left."""
+    found: list[Problem] = [] if columns > 1 else find_few(_FEWEST, columns, labels[0])
+    for before, after, label in zip(arrays, kept, labels, strict=True):
+        if missing == "drop" and len(after) < len(before):
+            found += find_few(len(after), 2, label, "without missing values")
+        else:
+            found += find_few(len(before), 2, label)
+    return found
+
+
+def _find_dependent(
+    arrays: list[FloatArray], names: Sequence[str], found: Sequence[Problem], labels: tuple[str, str]
+) -> list[Problem]:
+    """Dependent columns among those that are left, looked for here only if there are other problems to tell."""
+    out = {name for problem in found for name in problem.drop}
+    left = [k for k, name in enumerate(names) if name not in out]
+    sets = []
+    for array in arrays:
+        table = array[:, left]
+        if len(left) < 2 or len(table) < _FEWEST or len(table) * len(left) ** 2 > _EFFORT:
+            return []
+        if not np.isfinite(table).all():
+            return []
+        centred = table - table.mean(axis=0)
+        sets.append([names[left[k]] for k in dependent_columns(len(table), centred.T @ centred)])
+    return find_dependent(sets, labels)
+
+
+def _dropped_notes(before: list[FloatArray], after: list[FloatArray], labels: tuple[str, str]) -> list[str]:
+    return [
+        f"{len(array) - len(rest)} of {plural(len(array), 'row')} with missing values "
+        f"{'was' if len(array) - len(rest) == 1 else 'were'} dropped from the {label} table"
+        for array, rest, label in zip(before, after, labels, strict=True)
+        if len(rest) < len(array)
+    ]
 
 
 def _counts_note(sources: list[Source], arrays: list[FloatArray]) -> list[str]:
     """Say so where values of cells look like counts, whose variance grows with their mean."""
-    cells = [array for source, array in zip(sources, arrays, strict=True) if isinstance(source, _CellSource)]
+    cells = [array for source, array in zip(sources, arrays, strict=True) if isinstance(source, CellSource)]
     some = [array[:1000] for array in cells]
     if not any(array.size and np.array_equal(array, np.rint(array)) for array in some):
         return []
@@ -148,8 +247,8 @@ def _select(
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     labels: tuple[str, str],
-) -> tuple[tuple[str, ...], list[str]]:
-    """Decide which columns are compared; also say which row labels were left out."""
+) -> tuple[tuple[str, ...], list[str], list[Problem]]:
+    """Decide which columns are compared; also say which row labels were left out, and which are not shared."""
     known = [source.names for source in sources]
     columns = check_choice("columns", columns, known)
     drop = check_choice("drop", drop, known)
@@ -165,189 +264,8 @@ def _select(
             ]
         wanted = set(source.names if columns is None else columns) - unwanted
         names = [name for name in source.names if name in wanted]
-        check_names(names, label)
+        check_names(names, source.label)
         chosen.append(names)
-    check_same_columns(chosen[0], chosen[1], labels)
-    kept = set(chosen[0])
-    return tuple(name for name in (columns or chosen[0]) if name in kept), notes
-
-
-def _handle_gaps(
-    arrays: list[FloatArray], names: Sequence[str], missing: Missing, labels: tuple[str, str]
-) -> tuple[list[FloatArray], list[str]]:
-    """Refuse infinite values; refuse or drop missing ones."""
-    with np.errstate(all="ignore"):  # sound data cost one pass
-        suspects = [None if np.isfinite(array.sum()) else array for array in arrays]
-    if all(array is None for array in suspects):
-        return arrays, []
-
-    def count(test: Any) -> list[tuple[str, dict[str, int]]]:
-        counts = [(() if array is None else test(array).sum(axis=0)) for array in suspects]
-        return [
-            (label, {name: int(k) for name, k in zip(names, row, strict=False) if k})
-            for label, row in zip(labels, counts, strict=True)
-        ]
-
-    check_counts("infinite", count(np.isinf), "remove them or check the export")
-    if missing == "error":
-        check_counts(
-            "missing",
-            count(np.isnan),
-            "fill them in, or drop their rows with missing='drop' (--missing drop)",
-        )
-    kept = [array[~np.isnan(array).any(axis=1)] for array in arrays]
-    notes = [
-        f"{len(array) - len(rest)} of {plural(len(array), 'row')} with missing values "
-        f"{'was' if len(array) - len(rest) == 1 else 'were'} dropped from the {label} table"
-        for array, rest, label in zip(arrays, kept, labels, strict=True)
-        if len(rest) < len(array)
-    ]
-    return kept, notes
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """One table as the user gave it, seen as named columns of any kind."""
-
-    label: str
-    names: list[str]
-    columns: Sequence[Any]  # pandas Series, Arrow chunked arrays, or the columns of an array
-    rows: int
-    table: Any
-    named: bool = True
-
-    @classmethod
-    def of(cls, table: Any, label: str) -> Source:
-        if isinstance(table, np.ndarray):
-            return cls._of_array(table, label)
-        if isinstance(table, pd.DataFrame):
-            names = [str(name) for name in table.columns]
-            if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes):
-                # Ten times quicker than one by one.
-                columns: list[Any] = list(table.to_numpy(dtype=np.float64).T)
-            else:
-                columns = [table.iloc[:, k] for k in range(len(names))]
-            return cls(label, names, columns, len(table), table)
-        if isinstance(table, Cells) or is_anndata(table):
-            cells = as_cells(table, label)
-            return _CellSource(label, list(cells.names), (), len(cells.rows), cells)
-        arrow = as_arrow(table, label)
-        return cls(label, list(arrow.column_names), arrow.columns, arrow.num_rows, arrow)
-
-    @classmethod
-    def _of_array(cls, array: NDArray[Any], label: str) -> Source:
-        if isinstance(array, np.ma.MaskedArray):
-            array = np.ma.filled(array.astype(float), np.nan)
-        array = np.asarray(array)
-        if array.ndim != 2:
-            raise InputError(f"the {label} table is a {array.ndim}-d array; give rows by columns")
-        return cls(label, list(default_names(array.shape[1])), list(array.T), len(array), array, named=False)
-
-    def row_labels(self) -> set[str]:
-        """Names of the columns that only number or name the rows."""
-        found = {name for name in self.names[:1] if name in _ROW_LABELS and self.names.count(name) == 1}
-        if isinstance(self.table, pa.Table):
-            index = (self.table.schema.pandas_metadata or {}).get("index_columns", ())
-            found |= {name for name in index if isinstance(name, str)} & set(self.names)
-        return found
-
-    def unfit(self, names: Sequence[str]) -> list[Unfit]:
-        """The columns among `names` that are not numeric."""
-        lookup = self._lookup()
-        return [
-            Unfit(self.label, name, *_first_misfit(lookup[name]))
-            for name in names
-            if not _is_numeric(lookup[name])
-        ]
-
-    def values(self, names: Sequence[str]) -> FloatArray:
-        """The columns `names` as one array; the caller's own, seen through a view, if it will do."""
-        if not self.named and self.table.dtype == np.float64 and list(names) == self.names:
-            return np.asarray(self.table).view()
-        lookup = self._lookup()
-        array = np.empty((self.rows, len(names)))
-        for k, name in enumerate(names):
-            array[:, k] = to_float(lookup[name])
-        return array
-
-    def _lookup(self) -> dict[str, Any]:
-        return dict(zip(self.names, self.columns, strict=True))
-
-
-class _CellSource(Source):
-    """Cells by genes, all of them numbers; those not chosen are never unpacked."""
-
-    def row_labels(self) -> set[str]:
-        return set()
-
-    def unfit(self, names: Sequence[str]) -> list[Unfit]:
-        return []
-
-    def values(self, names: Sequence[str]) -> FloatArray:
-        cells: Cells = self.table
-        return cells.values(names, self.label)
-
-
-def as_arrow(table: Any, label: str) -> Any:
-    """Arrow tables as they are, others (polars among them) through Arrow's stream interface."""
-    if isinstance(table, pa.Table):
-        return table
-    if type(table).__module__.startswith("polars.") and hasattr(table, "collect"):
-        table = table.collect()
-    if not hasattr(table, "__arrow_c_stream__"):
-        raise InputError(
-            f"the {label} table is a {type(table).__name__}; "
-            "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
-        )
-    return pa.table(table)
-
-
-def _is_numeric(column: Any) -> bool:
-    if isinstance(column, pa.ChunkedArray):
-        kind = column.type
-        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-        return pa.types.is_null(kind) or any(test(kind) for test in tests)
-    if column.dtype == object:
-        return all(_is_number(value) or is_missing(value) for value in column)
-    if isinstance(column, np.ndarray):
-        return column.dtype.kind in "biuf"
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
-
-
-def to_float(column: Any) -> FloatArray:
-    """A numeric column of any kind as floats, missing values as NaN."""
-    if isinstance(column, pa.ChunkedArray):
-        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    if column.dtype == object:
-        return np.array([np.nan if is_missing(value) else float(value) for value in column])
-    if isinstance(column, pd.Series):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(column, dtype=np.float64)
-
-
-def _first_misfit(column: Any) -> tuple[int, object]:
-    """Row and value of the first entry that is not a number, or else of the first number held as text."""
-    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else list(column)
-    present = [(row, value) for row, value in enumerate(values, start=1) if not is_missing(value)]
-    worst = (entry for entry in present if not _reads_as_number(entry[1]))
-    return next(worst, present[0] if present else (1, None))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (numbers.Real, Decimal, np.bool_))
-
-
-def is_missing(value: object) -> bool:
-    return (
-        value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
-    )
-
-
-def _reads_as_number(value: object) -> bool:
-    if not isinstance(value, str):
-        return _is_number(value)
-    try:
-        float(value)
-    except ValueError:
-        return value in _NULLS
-    return True
+    lost = find_lost(chosen[0], chosen[1], (sources[0].label, sources[1].label))
+    kept = set(chosen[0]) & set(chosen[1])
+    return tuple(name for name in (columns or chosen[0]) if name in kept), notes, lost

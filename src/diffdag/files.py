@@ -6,11 +6,10 @@ both can be reported instead of being repaired in silence.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,13 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from diffdag.cells import read_cells
-from diffdag.validation import InputError, Unfit, check_numeric, default_names, plural
+from diffdag.header import Header, read_header
+from diffdag.origin import line_words, mark_origin
+from diffdag.validation import InputError, Unfit, check_file_type, check_numeric, default_names, plural
 
 TEXT = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 CELLS = ".h5ad"
-_DELIMITERS = ",;\t|"
 
 
 def read_table(
@@ -38,9 +38,9 @@ def read_table(
     path : path
         CSV, TSV or TXT (also with ``.gz``), Parquet (``.parquet``, ``.pq``), Feather (``.feather``,
         ``.arrow``), NPY, NPZ, or AnnData's ``.h5ad``. Text files have a header line; the delimiter of ``.csv``
-        and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most. An NPZ holds one
-        2-d array and optionally its column names as ``names`` or ``columns``; arrays without names get
-        X1, ..., Xp.
+        and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most; where it is no
+        comma, numbers may have decimal commas. An NPZ holds one 2-d array and optionally its column names as
+        ``names`` or ``columns``; arrays without names get X1, ..., Xp.
     text : sequence of str
         Columns of a text file to keep as written, such as the group column: "007" is not 7.
     layer : str, optional
@@ -63,6 +63,7 @@ def read_table(
     path = Path(path)
     kind = kind_of(path)
     reader = _READERS.get(kind)
+    check_file_type(str(path))
     check_file(path)
     if path.suffix.lower() == CELLS:
         with reading(path, kind):
@@ -75,7 +76,7 @@ def read_table(
     with reading(path, kind):
         table = reader(path, text)
         _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise
-    return table
+    return table if reader is _read_text else mark_origin(table, path)
 
 
 def check_file(path: Path) -> None:
@@ -96,9 +97,14 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         yield
     except InputError:
         raise
+    except MemoryError as error:
+        raise InputError(
+            f"memory ran out while reading '{path}'; close other programs, or take fewer rows or columns (and "
+            "check the export, if the file is not large)"
+        ) from error
     except Exception as error:
-        if isinstance(error, UnicodeDecodeError) and kind in TEXT:
-            raise InputError(f"file '{path}' is not UTF-8 text; export it as CSV in UTF-8") from error
+        if "invalid UTF8" in str(error) and kind in TEXT:
+            raise InputError(f"file '{path}' is not UTF-8 text; save it as CSV (UTF-8)") from error
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise InputError(f"file '{path}' cannot be read as {kind} ({reason}); check the export") from error
 
@@ -110,53 +116,31 @@ def kind_of(path: Path) -> str:
 
 
 def _read_text(path: Path, text: Sequence[str]) -> Any:
-    options = text_options(path)
+    header = header_of(path)
+    options = text_options(header)
     options["convert_options"].column_types = dict.fromkeys(text, pa.string())
     try:
         table = pa.csv.read_csv(path, **options)
     except pa.ArrowInvalid:
         report_text_error(path, options, pa.csv.read_csv)
         raise
-    return table.rename_columns([name.strip() for name in table.column_names])
+    named = table.rename_columns([name.strip() for name in table.column_names])
+    return mark_origin(named, path, lines=True, decimal=header.decimal)
 
 
-def text_options(path: Path) -> dict[str, Any]:
-    """Options with which Arrow reads a text file: its delimiter, and blocks into which its lines fit."""
-    delimiter, size = _read_header(path)
+def header_of(path: Path) -> Header:
+    """How a text file is written."""
+    return read_header(path, "\t" if kind_of(path) == ".tsv" else None)
+
+
+def text_options(header: Header) -> dict[str, Any]:
+    """Options with which Arrow reads a text file: how it is written, and blocks into which its lines fit."""
     return {
         # A line of a wide table has to fit into one block.
-        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * size)),
-        "parse_options": pa.csv.ParseOptions(delimiter=delimiter),
-        "convert_options": pa.csv.ConvertOptions(),
+        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * header.size)),
+        "parse_options": pa.csv.ParseOptions(delimiter=header.delimiter),
+        "convert_options": pa.csv.ConvertOptions(decimal_point=header.decimal),
     }
-
-
-def _read_header(path: Path) -> tuple[str, int]:
-    """Find the delimiter and the length in characters of the first line that is not empty."""
-    opener: Callable[..., Any] = gzip.open if path.suffix.lower() == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig") as file:
-        line = next((line for line in file if line != "\n"), "")
-    if not line.strip():
-        raise InputError(f"file '{path}' is empty; check the export")
-    if "\0" in line:
-        raise InputError(f"file '{path}' is not a text table; export it as CSV in UTF-8")
-    unquoted = re.sub(r'"[^"]*"', "", line)
-    delimiter = "\t" if kind_of(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
-    names = next(csv.reader([line], delimiter=delimiter))
-    if _looks_like_data(names):
-        raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
-    return delimiter, len(line)
-
-
-def _looks_like_data(header: list[str]) -> bool:
-    """Tell a row of numbers from names, which may be 0, 1, 2, ... as written from an unnamed array."""
-    fields = header[1:] if header[0] == "" else header
-    try:
-        values = [float(field) for field in fields]
-    except ValueError:
-        return False
-    counting = any(fields == [str(k + start) for k in range(len(fields))] for start in (0, 1))
-    return bool(values) and not (counting and len(fields) > 2)
 
 
 def report_text_error(
@@ -173,14 +157,15 @@ def report_text_error(
         ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
         if ragged:
             row, expected, found = (int(number) for number in ragged.groups())
+            place = line_words(path, row - 1) or f"row {row - 1} of '{path}'"
             raise InputError(
-                f"row {row - 1} of '{path}' has {plural(found, 'field')} and the header has {expected}; "
-                "check the export"
+                f"{place} has {plural(found, 'field')} and the header has {expected}; check the export"
             ) from error
         misfit = re.search(r"column #(\d+): Row #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
         if misfit and names:
-            column, row = int(misfit[1]), int(misfit[2])
-            check_numeric([Unfit(f"'{path}'", names[column], row - 1, misfit[3])])
+            column, row = int(misfit[1]), int(misfit[2]) - 1
+            find = partial(line_words, path, row, misfit[3])
+            check_numeric([Unfit(f"'{path}'", names[column], row, misfit[3], find)])
 
 
 def _read_parquet(path: Path, text: Sequence[str]) -> Any:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from diffdag.cells import Cells, is_anndata
-from diffdag.data import as_arrow, is_missing
+from diffdag.columns import as_arrow, is_missing
+from diffdag.origin import mark_group
 from diffdag.validation import InputError, join_names, plural
 
 _WHOLE = re.compile(r"-?\d+\.0")
@@ -110,7 +111,9 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
             return table.loc[rows, [name != group for name in names]]
         if isinstance(table, Cells):
             return table.take(rows)
-        return table[rows] if is_anndata(table) else _filtered(table, names.index(group), rows)
+        if is_anndata(table):
+            return table[rows]
+        return mark_group(_filtered(table, names.index(group), rows), table, rows, label)
 
     return Counter(texts), rows_of
 
@@ -164,8 +167,8 @@ def _choose_groups(counts: Counter[str], group: str, first: object, second: obje
     if first is None and second is None:
         if len(counts) != 2 or _NO_GROUP in counts:
             raise InputError(
-                f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= and "
-                "second= (--first, --second), or compare all with --reference or --pairwise"
+                f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= "
+                "and second=, or compare all (fit_conditions; --reference or --pairwise)"
             )
         one, two = counts
         return one, two

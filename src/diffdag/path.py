@@ -133,12 +133,25 @@ def settings_path(
             rng=seed,
             n_jobs=n_jobs,
             journal=None if journal is None else Path(journal) / f"{at}.journal",
-            progress=EveryStep(lambda *_: told()),
+            progress=_passing_on(told),
             **own,  # type: ignore[arg-type]
         )
 
     walk = _Walk(study, by, halves, fits, given)
     return walk.path(progress)
+
+
+def _passing_on(advance: Advance) -> EveryStep:
+    """Tell of the steps of a part as steps of the whole, those of an earlier run too."""
+    before = 0
+
+    def tell(done: int, total: int | None, what: str) -> None:
+        nonlocal before
+        if done > before:
+            advance(done - before)
+        before = done
+
+    return EveryStep(tell)
 
 
 def _check_options(model: DifferenceDAG, by: object, given: dict[str, Any], fits: object) -> None:

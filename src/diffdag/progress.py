@@ -56,6 +56,7 @@ def show_progress(
     >>> with show_progress(lambda *told: print(*told), "work", 3, done=1) as advance:
     ...     advance()
     ...     advance()
+    1 3 work
     2 3 work
     3 3 work
     """
@@ -66,6 +67,7 @@ def show_progress(
         yield _nothing
     else:
         report = _telling(progress)
+        report(done, total, title)  # that it has begun: starting workers takes seconds
 
         def tell(steps: int = 1, /) -> None:
             nonlocal done
@@ -94,7 +96,10 @@ def follow(progress: Progress, title: str) -> Iterator[Told | None]:
     elif progress is None or progress is False:
         yield None
     else:
-        yield _telling(progress)
+        report = _telling(progress)
+        yield report
+        if isinstance(report, _Sparing):
+            report.finish()
 
 
 class EveryStep:
@@ -131,10 +136,11 @@ class _Sparing:
         self.said[what] = done, time.monotonic()
         self.told(done, total, what)
 
-    def finish(self, what: str) -> None:
-        """Tell the last step, if it was not told."""
-        if what in self.latest and self.said[what][0] != self.latest[what][0]:
-            self._say(what)
+    def finish(self, *pieces: str) -> None:
+        """Tell the last step of some pieces of work, or of all, if it was not told."""
+        for what in pieces or list(self.latest):
+            if what in self.latest and self.said[what][0] != self.latest[what][0]:
+                self._say(what)
 
 
 def _telling(progress: object) -> Told:
@@ -177,6 +183,8 @@ def show_bars(title: str) -> Iterator[Told | None]:
             bars.update(tasks[""], visible=False)
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
+            if done < bars.tasks[tasks[what]].completed:
+                bars.reset(tasks[what])  # the same work for the next comparison
             bars.update(tasks[what], completed=done, total=total)
 
         yield EveryStep(tell)

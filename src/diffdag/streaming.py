@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from diffdag.accumulate import Accumulator, block_rows
-from diffdag.batches import Kind, Part, Source, ahead, find_files, open_part
-from diffdag.data import Source as Columns
-from diffdag.data import to_float
+from diffdag.batches import Kind, Part, Source, Text, ahead, find_files, open_part
+from diffdag.columns import Source as Columns
+from diffdag.columns import to_float
 from diffdag.moments import Moments, moments_of_sums
+from diffdag.origin import line_words, mark_origin
 from diffdag.progress import Progress, show_progress
 from diffdag.validation import (
     InputError,
@@ -63,7 +63,7 @@ def stream_moments(
     with _cores(len(names)), show_progress(progress, "Reading rows", total, quick=True) as advance:
         for part in parts:
             for batch in ahead(part.batches(names)):
-                rows.take(batch, part.path)
+                rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
     return Streamed(rows.moments(), (*notes, *rows.notes()))
@@ -104,6 +104,8 @@ def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
             with contextlib.closing(part.batches(bad)) as batches:
                 first = next(batches, None)
             table = part.head if first is None else pa.Table.from_batches([first])
+            if isinstance(part, Text):
+                table = mark_origin(table, part.path, lines=True, decimal=part.header.decimal)
             check_numeric(Columns.of(table, label).unfit(bad))
 
 
@@ -118,7 +120,7 @@ class _Rows:
         self._filled = 0
         self._seen = 0
 
-    def take(self, batch: Any, path: Path) -> None:
+    def take(self, batch: Any, file: Part) -> None:
         """Take all rows of a batch, whatever part of a block they fill."""
         columns = [_numbers(batch.column(name)) for name in self.names]
         start = 0
@@ -129,20 +131,20 @@ class _Rows:
                 line[:] = column[start:stop]
             with np.errstate(all="ignore"):
                 sound = np.isfinite(part.sum())
-            self._filled += stop - start if sound else self._clean(part, path)
+            self._filled += stop - start if sound else self._clean(part, file)
             self.row += stop - start
             self._seen += stop - start
             if self._filled == self._block.shape[1]:
                 self._flush()
             start = stop
 
-    def _clean(self, part: NDArray[np.float64], path: Path) -> int:
+    def _clean(self, part: NDArray[np.float64], file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
-        _refuse("infinite", np.isinf(part), self.names, self.row, path, "remove it or check the export")
+        _refuse("infinite", np.isinf(part), self.names, self.row, file, "remove it or check the export")
         gaps = np.isnan(part)
         if self.missing == "error":
             remedy = "fill it in, or drop such rows with missing='drop' (--missing drop)"
-            _refuse("missing", gaps, self.names, self.row, path, remedy)
+            _refuse("missing", gaps, self.names, self.row, file, remedy)
         kept = part[:, ~gaps.any(axis=0)]
         part[:, : kept.shape[1]] = kept
         return int(kept.shape[1])
@@ -180,13 +182,15 @@ def _numbers(column: Any) -> NDArray[Any]:
 
 
 def _refuse(
-    what: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, path: Path, remedy: str
+    what: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part, remedy: str
 ) -> None:
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
         affected = join_names(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
-        raise InputError(f"{what} value of {affected} in row {before + row + 1} of '{path}'; {remedy}")
+        place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
+        place = place or f"row {before + row + 1} of '{file.path}'"
+        raise InputError(f"{what} value of {affected} in {place}; {remedy}")
 
 
 def _cores(p: int) -> contextlib.AbstractContextManager[Any]:

@@ -14,14 +14,13 @@ from diffdag.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
 from diffdag.evidence import Sensitivity, Share, Stability
-from diffdag.moments import Moments
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
-from diffdag.progress import Told, follow
+from diffdag.progress import Progress, Told, follow, show_progress
 from diffdag.resampling import NoneFitted, Resamples, Workers, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
-from diffdag.robust import RANKED, table_scores
-from diffdag.scatter import POINTS, choose_rows, edge_scatters
+from diffdag.robust import RANKED, Covariance, table_scores
+from diffdag.scatter import POINTS, FloatArray, choose_rows, edge_scatters
 from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
 from diffdag.stability import expected_false_bound
@@ -129,35 +128,33 @@ def _examine(
     result = weigh(result, tables, model, plan, **workers)
     kept = kept_columns(result)
     moments = model.moments_of(tables, kept)
+    measured_on, measured = tables, moments
     if held_out is not None:
         known = model.known_order(tables.names, kept)
-        result = measure(result, moments, *model.moments_of(held_out, kept), known)
-    result = replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
-    if plan.fdr is not None:
-        result = control_false_edges(result, plan.fdr)
-    return _with_scatters(result, tables, model, moments, plan.points)
-
-
-def _with_scatters(
-    result: DifferenceResult,
-    tables: Tables,
-    model: DifferenceDAG,
-    moments: tuple[Moments, Moments],
-    points: int,
-) -> DifferenceResult:
-    """The answer with what its edges look like in some of the rows, on the scale they were compared on."""
+        measured_on, measured = held_out, model.moments_of(held_out, kept)
+        result = measure(result, moments, *measured, known)
+    with show_progress(told, "Checking assumptions", 1) as advance:
+        fitted = replace(result, checks=check_tables(tables, *moments, result, given=model.get_params()))
+        advance()
+    result = fitted if plan.fdr is None else control_false_edges(fitted, plan.fdr)
     if not result.edge_list:
         return result
-    columns = kept_columns(result)
+    rows = _rows_to_show(measured_on, kept, model.covariance, plan.points)
+    ranked = model.covariance in RANKED
+    return replace(result, scatters=edge_scatters(result, *measured, rows, scores=ranked, fitted=fitted))
+
+
+def _rows_to_show(
+    tables: Tables, columns: Sequence[int] | None, covariance: Covariance, points: int
+) -> tuple[FloatArray, FloatArray]:
+    """Some rows of both tables, on the scale they were compared on."""
     both = (tables.first, tables.second)
-    if model.covariance == "sample":
+    if covariance == "sample":  # the other scales take all rows to find
         both = (choose_rows(both[0], points), choose_rows(both[1], points))
     if columns is not None:
         both = (both[0][:, columns], both[1][:, columns])
-    one, two = table_scores(*both, model.covariance) if points else both
-    rows = choose_rows(one, points), choose_rows(two, points)
-    ranked = model.covariance in RANKED
-    return replace(result, scatters=edge_scatters(result, *moments, rows, scores=ranked))
+    one, two = table_scores(*both, covariance) if points else both
+    return choose_rows(one, points), choose_rows(two, points)
 
 
 def _without_test(plan: Plan, asked: object) -> Plan:
@@ -202,16 +199,16 @@ def weigh(
     result = with_confidence(result, drawn, split, plan.cutoff)
     if model.method == "paper":
         result = replace(result, notes=(*result.notes, UNCALIBRATED))
-    return replace(result, sensitivity=_sensitivity(tables, model))
+    return replace(result, sensitivity=_sensitivity(tables, model, workers.get("progress")))
 
 
-def _sensitivity(tables: Tables, model: DifferenceDAG) -> Sensitivity:
+def _sensitivity(tables: Tables, model: DifferenceDAG, progress: Progress) -> Sensitivity:
     """How far the answer depends on the penalty or the threshold."""
     import pandas as pd  # noqa: PLC0415
 
     first, second = (pd.DataFrame(table, columns=list(tables.names)) for table in (tables.first, tables.second))
     along, aside = ("thresholds", "penalties") if model.method == "paper" else ("penalties", "sizes")
-    tried: dict[str, Any] = {along: NEARBY, aside: (1.0,)}
+    tried: dict[str, Any] = {along: NEARBY, aside: (1.0,), "progress": progress}
     path = settings_path(first, second, model=model, rng=model.rng, n_jobs=model.n_jobs, **tried)
     multiple = path.multiple(path.settings[path.chosen_at])
     return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
@@ -306,6 +303,7 @@ def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> 
     ]
     ends = {name for edge in edges for name in (edge.source, edge.target)}
     loose = {name for edge in edges if not edge.directed for name in (edge.source, edge.target)}
+    shown = {(edge.source, edge.target, edge.directed) for edge in edges}
     idle = (
         set(result.unresolved).union(*result.order) - ends - {change.variable for change in result.noise_list}
     )
@@ -317,6 +315,7 @@ def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> 
         order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
         settings={**result.settings, "fdr": fdr},
         notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
+        scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
     )
 
 

@@ -1,26 +1,41 @@
 """Every check of user input, and its wording.
 
-An error reads: what is wrong, where, what to do. ``label`` is "first" or "second" throughout and
-names the table an error speaks of.
+An error reads: what is wrong, where, what to do. ``label`` names the table an error speaks of: "first" or
+"second", or how its file is called. A function ``find_...`` returns what is wrong, so that several things can
+be said in one error; ``check_...`` raises it.
 """
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+
+from diffdag.dependence import dependent_columns
 
 FloatArray = NDArray[np.float64]
 Missing = Literal["error", "drop"]
 
 _SHOWN = 6  # names shown in one message; wide tables would otherwise fill the screen
-_CHOOSE = "choose columns with columns= or leave some out with drop= (--columns, --drop)"
+_CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
+_EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+# Numbers with commas, or with anything else between groups of three digits.
+_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?([./-])\d\d?\2\d{2,4}( .*)?")
+# An option as `option_words` and `drop_words` write it, quotes respected.
+OPTION = re.compile(
+    r"""\b\w+=(?:\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^]'"])*\]|'[^']*')? """
+    r"""\((?P<shell>--[\w-]+(?: (?:'[^']*'|"[^"]*"|[^\s'"()])+)?)\)"""
+)
+_BARE = re.compile(r"(?<![\w'\"])(columns|drop|missing|first|second|order|tiers|screen)=(?=[ ,;:]|$)")
 
 
 class InputError(ValueError):
@@ -38,6 +53,50 @@ class Unfit(NamedTuple):
     name: str
     row: int  # counted from 1, without the header
     value: object
+    place: Callable[[], str] = str  # finds the line of the file that holds it; empty if nobody knows
+
+    @property
+    def shown(self) -> str:
+        """The value, cut short."""
+        text = str(self.value)
+        return text if len(text) <= 40 else f"{text[:40]}..."
+
+    @property
+    def kind(self) -> str:
+        """What it looks like: a key of `_KINDS`."""
+        text = str(self.value)
+        if _COMMAS.fullmatch(text):
+            return "commas"
+        if _DATE.fullmatch(text):
+            return "dates"
+        return "numbers" if isinstance(self.value, str) and _reads_as_number(text) else "text"
+
+
+class Problem(NamedTuple):
+    """Something that is wrong with the tables, and what can be done about it."""
+
+    what: str
+    drop: tuple[str, ...] = ()  # leave these columns out
+    them: str = ""  # what to call them
+    fix: str = ""  # or do this
+    rows: bool = False  # or leave out the rows with missing values
+
+
+# What is said of one column, of several, and what to do other than to leave them out.
+_KINDS = {
+    "text": ("column {} is not numeric", "columns {} are not numeric", ""),
+    "dates": ("column {} holds dates", "columns {} hold dates", ""),
+    "numbers": (
+        "column {} holds numbers as text",
+        "columns {} hold numbers as text",
+        "turn text into numbers, all written the same way",
+    ),
+    "commas": (
+        "column {} has commas or spaces within numbers",
+        "columns {} have commas or spaces within numbers",
+        "write numbers with a decimal point and without thousands separators",
+    ),
+}
 
 
 def join_names(names: Iterable[object]) -> str:
@@ -70,6 +129,70 @@ def option_words(name: str, value: str) -> str:
     return f"{name}={value!r} (--{name.replace('_', '-')} {value})"
 
 
+def drop_words(names: Sequence[str]) -> str:
+    """How to leave out columns, in Python and on the command line.
+
+    >>> drop_words(["Sample ID", "day"])
+    "drop=['Sample ID', 'day'] (--drop 'Sample ID,day')"
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return f"drop={list(names)} (--drop {shlex.quote(line.getvalue())})"
+
+
+def at_command_line(message: str) -> str:
+    """A message whose options are written as on the command line, and only so.
+
+    >>> at_command_line("drop= names 'x'; use missing='drop' (--missing drop)")
+    "--drop names 'x'; use --missing drop"
+    """
+    return _BARE.sub(r"--\1", OPTION.sub(lambda match: match["shell"], message))
+
+
+def table_words(label: str) -> str:
+    """What to call a table: files and groups by their names, others by their place.
+
+    >>> table_words("first"), table_words("'chow.csv'")
+    ('the first table', "'chow.csv'")
+    """
+    return label if label.startswith(("'", "group '")) else f"the {label} table"
+
+
+def refuse(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
+    """Raise one error that says all that is wrong; `dropped` are columns that are left out already."""
+    if not problems:
+        return
+    new = list(dict.fromkeys(name for problem in problems for name in problem.drop))
+    out = _CHOOSE if len(new) > _SHOWN else f"leave {{}} out with {drop_words([*dropped, *new])}"
+    if len(problems) == 1:
+        (problem,) = problems
+        ways = [out.replace("{}", problem.them or ("it" if len(new) == 1 else "them"), 1)] if new else []
+        raise InputError(f"{problem.what}; {', or '.join([*ways, *filter(None, [problem.fix])])}")
+    fixes = dict.fromkeys(problem.fix for problem in problems if not problem.drop and not problem.rows)
+    rows = f"rows with missing values with {option_words('missing', 'drop')}"
+    ways = [out.replace("{}", "columns", 1)] if new else []
+    ways += [rows if new else f"leave out {rows}"] if any(problem.rows for problem in problems) else []
+    remedy = "; ".join(filter(None, [*fixes, " and ".join(ways)]))
+    found = "; ".join(problem.what for problem in problems)
+    raise InputError(f"{len(problems)} things are in the way: {found}; {remedy}")
+
+
+def _by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+    """Names that concern both tables, and those that concern one, each with where that is."""
+    first, second = names
+    yield [name for name in first if name in second], "both tables"
+    yield [name for name in first if name not in second], table_words(labels[0])
+    yield [name for name in second if name not in first], table_words(labels[1])
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def default_names(p: int) -> tuple[str, ...]:
     """Names for variables that came without: X1, ..., Xp."""
     return tuple(f"X{k}" for k in range(1, p + 1))
@@ -79,12 +202,12 @@ def check_names(names: Sequence[str], label: str) -> None:
     """Refuse columns that cannot be told apart by name."""
     if "" in names:
         where = names.index("") + 1
-        raise InputError(f"column {where} of the {label} table has no name; name it or remove it")
+        raise InputError(f"column {where} of {table_words(label)} has no name; name it or remove it")
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         verb = "appears" if len(repeated) == 1 else "appear"
         raise InputError(
-            f"{join_names(repeated)} {verb} more than once among the columns of the {label} table; "
+            f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}; "
             "rename or remove the copies"
         )
 
@@ -110,17 +233,28 @@ def check_choice(
     return chosen
 
 
-def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> None:
-    """Refuse tables over different variables."""
+def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> list[Problem]:
+    """Columns that only one of two tables has."""
     have, wanted = (dict.fromkeys(names) for names in (first, second))
     lost = ([name for name in wanted if name not in have], [name for name in have if name not in wanted])
     absent = [
-        f"{join_names(names)} missing in the {label} table"
+        f"{join_names(names)} missing in {table_words(label)}"
         for label, names in zip(labels, lost, strict=True)
         if names
     ]
-    if absent:
-        raise InputError(f"the two tables have different columns: {', '.join(absent)}; {_CHOOSE}")
+    what = f"the two tables have different columns: {', '.join(absent)}"
+    return [Problem(what, (*lost[0], *lost[1]))] if absent else []
+
+
+def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> None:
+    """Refuse tables over different variables."""
+    refuse(find_lost(first, second, labels))
+
+
+def check_file_type(name: str) -> None:
+    """Refuse a spreadsheet with what to do instead."""
+    if name.lower().endswith(_EXCEL):
+        raise InputError(f"'{name}' is a spreadsheet, which is not read; save the sheet as CSV (UTF-8)")
 
 
 def check_missing_option(missing: str) -> None:
@@ -129,51 +263,98 @@ def check_missing_option(missing: str) -> None:
         raise InputError(f"missing='{missing}' is not known; use 'error' or 'drop'")
 
 
+def find_text(unfit: Sequence[Unfit]) -> list[Problem]:
+    """Columns that hold something else than numbers, by what they hold."""
+    problems = []
+    labels = {column.label for column in unfit}
+    for kind, (one, several, fix) in _KINDS.items():
+        found = [column for column in unfit if column.kind == kind]
+        names = tuple(dict.fromkeys(column.name for column in found))
+        if names:
+            both = " in both tables" if len(labels) == 2 and len(found) == 2 * len(names) else ""
+            what = (one if len(names) == 1 else several).format(join_names(names))
+            problems.append(
+                Problem(f"{what}{both} ({_example(found[0], names)})", () if fix else names, fix=fix)
+            )
+    return problems
+
+
+def _example(column: Unfit, names: Sequence[str]) -> str:
+    place = column.place()
+    if not place:
+        return f"{column.shown!r} in row {column.row} of '{column.name}' in {table_words(column.label)}"
+    which = f" of '{column.name}'" if len(names) > 1 else ""
+    return f"{column.shown!r}{which} in {place}"
+
+
 def check_numeric(unfit: Sequence[Unfit]) -> None:
     """Refuse columns that hold something else than numbers, all of them in one message."""
-    if unfit:
-        names = list(dict.fromkeys(column.name for column in unfit))
-        verb = "column {} is" if len(names) == 1 else "columns {} are"
-        label, name, row, value = unfit[0]
-        text = str(value)
-        shown = repr(text if len(text) <= 40 else f"{text[:40]}...")
-        commas = re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text)
-        remedy = "write numbers with a decimal point and without thousands separators" if commas else _CHOOSE
-        raise InputError(
-            f"{verb.format(join_names(names))} not numeric "
-            f"({shown} in row {row} of '{name}' in the {label} table); {remedy}"
-        )
+    refuse(find_text(unfit))
+
+
+def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[Problem]:
+    """Whether a table is too small to estimate a covariance from."""
+    if p < 2:
+        return [
+            Problem(f"{table_words(label)} has {plural(p, 'column')} to compare", fix="at least 2 are needed")
+        ]
+    if n < 3:
+        return [Problem(f"{table_words(label)} has {plural(n, 'row')} {rows}", fix="at least 3 are needed")]
+    return []
 
 
 def check_shape(n: int, p: int, label: str) -> None:
     """Refuse a table that is too small to estimate a covariance from."""
-    if p < 2:
-        raise InputError(f"the {label} table has {plural(p, 'column')} to compare; at least 2 are needed")
-    if n < 3:
-        raise InputError(f"the {label} table has {plural(n, 'row')} of data; at least 3 are needed")
+    refuse(find_few(n, p, label))
+
+
+def find_counts(
+    what: str, counts: Sequence[tuple[str, dict[str, int]]], fix: str, *, rows: bool = False
+) -> list[Problem]:
+    """Values of one unusable kind, counted per column of each table."""
+    found = [
+        f"{', '.join(f'{count} in {name!r}' for name, count in list(columns.items())[:_SHOWN])}"
+        f"{f' and {len(columns) - _SHOWN} more' if len(columns) > _SHOWN else ''} of {table_words(label)}"
+        for label, columns in counts
+        if columns
+    ]
+    return [Problem(f"{what} values: {' and '.join(found)}", fix=fix, rows=rows)] if found else []
 
 
 def check_counts(what: str, counts: Sequence[tuple[str, dict[str, int]]], remedy: str) -> None:
     """Refuse values of one unusable kind, counted per column of each table."""
-    found = [
-        f"{', '.join(f'{count} in {name!r}' for name, count in list(columns.items())[:_SHOWN])}"
-        f"{f' and {len(columns) - _SHOWN} more' if len(columns) > _SHOWN else ''} of the {label} table"
-        for label, columns in counts
-        if columns
+    refuse(find_counts(what, counts, remedy))
+
+
+def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[str]) -> list[Problem]:
+    """Columns that are constant or empty, given by table."""
+    return [
+        Problem(
+            f"{'column' if len(found) == 1 else 'columns'} {join_names(found)} "
+            f"{'is' if len(found) == 1 else 'are'} {what} in {where}",
+            tuple(found),
+            fix="check the export",
+        )
+        for found, where in _by_table(names, labels)
+        if found
     ]
-    if found:
-        raise InputError(f"{what} values: {'; '.join(found)}; {remedy}")
 
 
 def check_varies(names: Sequence[str], constant: NDArray[np.bool_], label: str) -> None:
     """Refuse columns that never change within one table."""
     flat = [name for name, is_flat in zip(names, constant, strict=True) if is_flat]
-    if flat:
-        is_flat = "column {} is constant" if len(flat) == 1 else "columns {} are constant"
-        them = "it" if len(flat) == 1 else "them"
-        raise InputError(
-            f"{is_flat.format(join_names(flat))} in the {label} table; drop {them} or check the export"
-        )
+    refuse(find_useless("constant", (flat, ()), (label, "")))
+
+
+def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[Problem]:
+    """Columns that depend on each other: a set in each table, possibly empty."""
+    first, second = names
+    both = [(first, "both tables")] if first == second else [*zip(names, map(table_words, labels), strict=True)]
+    return [
+        Problem(f"columns {join_names(found)} are linearly dependent in {where}", (found[-1],), "one of them")
+        for found, where in both
+        if found
+    ]
 
 
 def check_moments(
@@ -204,44 +385,5 @@ def check_moments(
     # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
     check_varies(names, spread <= rounding, label)
-    correlation = scatter / spread[:, None] / spread[None, :]
-    dependent = _dependent_columns(correlation) if n > len(names) else _duplicate_pair(correlation)
-    if dependent:
-        raise InputError(
-            f"columns {join_names(names[k] for k in dependent)} are linearly dependent "
-            f"in the {label} table; drop one of them"
-        )
-
-
-def _duplicate_pair(correlation: FloatArray) -> list[int]:
-    """Two columns that are multiples of each other: all that can be seen when n <= p."""
-    close = np.triu(np.abs(correlation) >= 1 - 1e-12, k=1)
-    if not close.any():
-        return []
-    i, j = np.argwhere(close)[0]
-    return [int(i), int(j)]
-
-
-def _dependent_columns(correlation: FloatArray) -> list[int]:
-    """Return the smallest set of columns found to be linearly dependent, empty if there is none.
-
-    Any basis of the null space mixes several dependencies. Dividing it by its rows at well chosen
-    pivots leaves in each vector one pivot and the columns that pivot depends on.
-    """
-    p = len(correlation)
-    tolerance = 1e-13 * p
-    try:
-        # Succeeds if and only if the smallest eigenvalue exceeds the tolerance: many times
-        # cheaper than the eigenvalues, and the only cost for sound data.
-        scipy.linalg.cholesky(correlation - tolerance * np.eye(p), overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        pass
-    else:
-        return []
-    values, vectors = np.linalg.eigh(correlation)
-    rank_lost = max(1, int(np.sum(values < tolerance)))
-    null = vectors[:, :rank_lost]
-    pivots: Any = scipy.linalg.qr(null.T, mode="r", pivoting=True)[1]
-    relations = np.linalg.solve(null[pivots[:rank_lost]].T, null.T)
-    supports = [np.flatnonzero(np.abs(row) > 1e-6 * np.abs(row).max()) for row in relations]
-    return [int(k) for k in min(supports, key=len)]
+    found = [names[k] for k in dependent_columns(n, scatter)]
+    refuse(find_dependent((found, ()), (label, "")))

@@ -99,7 +99,9 @@ def run(arguments: Sequence[str]) -> int:
         place = f"'{error.filename}': " if error.filename is not None else ""
         say(f"error: {place}{error.strerror or error}; check the path and its permissions")
     except _UsageError as error:
-        say(f"error: {error.format_message().rstrip('.')}; see diffdag --help")
+        message = error.format_message().rstrip(".")
+        hint = "names with spaces need quotes: --drop 'Sample ID'; " if "extra argument" in message else ""
+        say(f"error: {message}; {hint}see diffdag --help")
     except ValueError as error:
         from diffdag.validation import InputError  # noqa: PLC0415
 
@@ -112,8 +114,9 @@ def run(arguments: Sequence[str]) -> int:
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
     from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.validation import at_command_line  # noqa: PLC0415
 
-    print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)
+    print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,6 +136,8 @@ def fit(
 ) -> None:
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
+    if coordinates is not None and out is None:
+        refuse("--coordinates is for the report's view of the brain; say where the report goes with --out")
     places = _coordinates(coordinates)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
     several = reference is not None or pairwise or groups is not None
@@ -144,6 +147,7 @@ def fit(
         check_groups(second, group, reference, pairwise, intervals=intervals, **about_two)
     else:
         one, two, labels = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
+        _check_places(places, getattr(one, "column_names", None) or one.names)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.moments import Moments  # noqa: PLC0415
     from diffdag.progress import show_bars  # noqa: PLC0415
@@ -267,6 +271,12 @@ def _coordinates(path: Path | None) -> Coordinates | None:
     from diffdag.coordinates import read_coordinates  # noqa: PLC0415
 
     return read_coordinates(path)
+
+
+def _check_places(places: Coordinates | None, columns: Iterable[str]) -> None:
+    """Refuse places of other regions before the work is done."""
+    if places is not None and not set(places).intersection(columns):
+        refuse("--coordinates names none of the columns; its regions must have the names of the columns")
 
 
 def _refuse_rows(**given: object) -> None:

@@ -29,14 +29,15 @@ def serve(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
 
-    def ready(address: str) -> None:
+    def ready(address: str, door: Path) -> None:
         print(address, flush=True)
         say("the page is open to you alone, and nothing leaves this computer; Ctrl-C ends the program")
         if browser:
             import webbrowser  # noqa: PLC0415
 
+            say("if no page opens in the browser, open the address above")  # some may not read our file
             # In a thread: browsers of a terminal keep the caller waiting.
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
 
     serve(listener, limit=limit, out=out, ready=ready)
     say("ended")

@@ -17,13 +17,13 @@ from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from diffdag.coordinates import check_coordinates
+from diffdag.coordinates import Place, check_coordinates
 from diffdag.report.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
 from diffdag.report.chart import LABEL, SMALL, axes_for, hush, short
 from diffdag.report.label_places import place_labels
 from diffdag.report.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.theme import DASHES, Theme, ThemeName, theme_called
-from diffdag.validation import InputError, join_names
+from diffdag.validation import InputError, join_names, plural
 
 if TYPE_CHECKING:
     from diffdag.changes import Edge
@@ -40,6 +40,7 @@ PALE, THIN = 0.45, 0.8  # opacity and width of the others
 WIDER = 0.6  # widths compared with those of the difference DAG: brains are crowded
 CURVE = 0.18  # bow of an edge, as a share of its length
 NAME_CHARACTERS = 20
+SMALLEST, USUAL, LARGEST = 60.0, 170.0, 300.0  # mm between the outermost regions
 SAMPLE, ITEM = 1.8, 125.0  # in the legend: width of a line, length of an item, in points
 FONTS = (7.0, 6.0)  # few names, many names
 MANY_NAMES = 24
@@ -57,6 +58,7 @@ def plot_brain(
 
     Colours, dashes and opacity are those of the difference DAG. Of more than 20 edges the 20 clearest, those
     most standard errors away from no change, stand out and have names at their ends, the next 40 are thin.
+    Regions without a place are not drawn, and the title says how many changes are missing for that.
 
     Parameters
     ----------
@@ -88,9 +90,10 @@ def plot_brain(
     'From first to second, seen from above'
     """
     colours, side = theme_called(theme), _view(view)
-    places = check_coordinates(coordinates)
-    lost = [name for name in _ends(result.edge_list) if name not in places]
-    if lost:
+    places = _life_size(check_coordinates(coordinates))
+    edges = [edge for edge in result.edge_list if edge.source in places and edge.target in places]
+    if result.edge_list and not edges:
+        lost = [name for name in _ends(result.edge_list) if name not in places]
         raise InputError(f"coordinates have nothing for {join_names(lost)}, where something changed; add them")
     curve = outline_of(np.array(list(places.values())), side)
     if ax is None:
@@ -98,15 +101,28 @@ def plot_brain(
         whole = HEAD + high + FOOT
         ax = axes_for(None, colours, (wide, whole), (0.0, FOOT / whole, 1.0, high / whole))
     draw_outline(ax, colours, side, curve)
-    draw_regions(ax, BrainLook(colours, side, places), result.edge_list)
+    draw_regions(ax, BrainLook(colours, side, places), edges)
     first, second = (short(label, NAME_CHARACTERS) for label in result.labels)
     title = f"From {first} to {second}, seen {side.title}"
-    if len(result.edge_list) > MOST_EDGES:
-        title += f";\nthe clearest {MOST_EDGES} of {len(result.edge_list)} changes"
+    if len(edges) > MOST_EDGES:
+        title += f";\nthe clearest {MOST_EDGES} of {len(edges)} changes"
+    if len(edges) < len(result.edge_list):
+        without = len(result.edge_list) - len(edges)
+        title += f";\n{plural(without, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
-    _write_legend(ax, colours, result.edge_list)
+    _write_legend(ax, colours, edges)
     hush(ax)
     return ax
+
+
+def _life_size(places: dict[str, Place]) -> dict[str, Place]:
+    """Places in a human brain, whose size the picture is made for: those of a mouse, or in cm, are scaled."""
+    values = np.array(list(places.values()))
+    extent = float(np.ptp(values, axis=0).max())
+    if not extent or SMALLEST < extent < LARGEST:
+        return places
+    grown = values * (USUAL / extent)
+    return {name: (float(x), float(y), float(z)) for name, (x, y, z) in zip(places, grown, strict=True)}
 
 
 def _view(name: str) -> View:

@@ -16,10 +16,13 @@ from diffdag.report.text import (
     NumberFormat,
     by_size,
     delta_text,
+    difference_words,
+    edge_format,
     edge_words,
     interval_text,
     percent,
     printable,
+    short_labels,
 )
 from diffdag.report.theme import DASHES
 from diffdag.report.websvg import Drawing, draw, swatch
@@ -67,6 +70,7 @@ def comparison_context(
     kinds = [kind for kind in DASHES if any(edge.kind == kind for edge in edges)]
     return {
         "labels": result.labels,
+        "short_labels": short_labels(result),
         "rows": rows,
         "columns": _columns(edges),
         "picture": drawing.svg,
@@ -104,7 +108,7 @@ def _caption(result: DifferenceResult, picture: Picture, count: int) -> str:
 def edge_rows(result: DifferenceResult) -> list[dict[str, str]]:
     """The edges in words and formatted numbers, largest change first."""
     edges = by_size(result.edge_list)
-    show = NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
+    show = edge_format(edges)
     return [
         {
             "source": edge.source,
@@ -138,6 +142,7 @@ def _data(
 ) -> dict[str, Any]:
     place = {name: number for number, name in enumerate(picture.names)}
     known = {(found.source, found.target): found for found in scatters}
+    show = edge_format(edges)
     names = {name for edge in edges for name in (edge.source, edge.target)} | set(picture.names)
     return {
         "labels": [printable(label) for label in result.labels],
@@ -156,7 +161,7 @@ def _data(
                 "link": drawing.links.get(number),
                 "words": row["words"],
                 "facts": _facts(result, edge, row),
-                "scatter": _scatter(known.get((edge.source, edge.target))),
+                "scatter": _scatter(known.get((edge.source, edge.target)), show),
             }
             for number, (edge, row) in enumerate(zip(edges, rows, strict=True))
         ],
@@ -178,7 +183,7 @@ def _facts(result: DifferenceResult, edge: Edge, row: dict[str, str]) -> list[tu
     facts = [
         (f"Effect in {first}", row["first"]),
         (f"Effect in {second}", row["second"]),
-        ("Delta, first minus second", row["delta"]),
+        (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
         ("Confidence", row["confidence"]),
     ]
@@ -189,8 +194,16 @@ def _facts(result: DifferenceResult, edge: Edge, row: dict[str, str]) -> list[tu
     return [fact for fact in facts if fact[1]]
 
 
-def _scatter(found: EdgeScatter | None) -> dict[str, Any] | None:
+def _scatter(found: EdgeScatter | None, show: NumberFormat) -> dict[str, Any] | None:
+    """What the script needs to draw; slopes that are weights read like the weights in the table."""
     if found is None:
         return None
     clouds = [asdict(found.first), asdict(found.second)]
-    return {"adjusted": found.adjusted, "scores": found.scores, "clouds": clouds}
+    slopes = [found.first.slope, found.second.slope]
+    style = show if found.adjusted else NumberFormat(slopes)
+    return {
+        "adjusted": found.adjusted,
+        "scores": found.scores,
+        "clouds": clouds,
+        "slopes": [style(slope) for slope in slopes],
+    }

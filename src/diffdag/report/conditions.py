@@ -24,14 +24,16 @@ from diffdag.report.text import (
     NumberFormat,
     _aligned,
     _cut,
-    _name,
     _some,
     _wrap,
     by_size,
     delta_text,
+    difference_words,
+    kind_words,
     percent,
     printable,
     samples_line,
+    short_name,
 )
 from diffdag.report.websvg import draw
 from diffdag.validation import InputError, plural
@@ -118,15 +120,16 @@ def _where(result: ConditionsResult, titles: list[str]) -> str:
 
 
 def _beside(result: ConditionsResult) -> Iterator[tuple[str, str]]:
-    """What changed besides effects in each comparison, and what the test of no change at all says."""
+    """What changed besides effects in each comparison, and what the global test says."""
     for pair, one in result.pairs.items():
         parts = []
         if one.noise_list:
             parts.append("noise variance changed: " + "; ".join(map(noise_words, one.noise_list)))
         if one.mean_list:
-            parts.append("intercept changed, first minus second: " + "; ".join(map(mean_words, one.mean_list)))
+            moved = "; ".join(map(mean_words, one.mean_list))
+            parts.append(f"intercept changed, {difference_words(one)}: {moved}")
         tested = replace(one, stability=None, sensitivity=None, checks=())
-        parts += [f"{title} {words}" for title, words in evidence_lines(tested)]
+        parts += [f"{title}: {words}" for title, words in evidence_lines(tested)]
         if parts:
             yield result.titles[pair], ". ".join(part[0].upper() + part[1:] for part in parts)
 
@@ -148,16 +151,18 @@ def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict
     for (source, target, directed), row in edges.items():
         cells = [_cell(row.get(pair), show) for pair in result.pairs]
         arrow = arrows[0] if directed else arrows[1]
-        label = f"{_name(source)} {arrow} {_name(target)}"
+        label = f"{short_name(source)} {arrow} {short_name(target)}"
         rows.append({"source": source, "arrow": arrow, "target": target, "label": label, "cells": cells})
     return rows, list(result.titles.values())
 
 
 def _cell(edge: Edge | None, show: NumberFormat) -> dict[str, str]:
     if edge is None:
-        return {"text": "", "kind": ""}
+        return {"text": "", "kind": "", "words": ""}
     sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
-    return {"text": (edge.kind if edge.delta is None else delta_text(edge, show)) + sure, "kind": edge.kind}
+    words = kind_words(edge.kind)
+    text = words if edge.delta is None else delta_text(edge, show)
+    return {"text": text + sure, "kind": edge.kind, "words": words}
 
 
 def to_json(result: ConditionsResult) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from diffdag.report.text import NumberFormat, percent, printable
+from diffdag.report.text import NumberFormat, percent, printable, with_error
 from diffdag.validation import plural
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def noise_words(change: NoiseChange) -> str:
 
 def mean_words(change: MeanChange) -> str:
     """One changed intercept."""
-    show = NumberFormat([change.delta])
-    error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
-    size = f"{show(change.delta, '+')}{error}"
+    size = _intercept(change)
     return f"{printable(change.variable)} ({_joined(size, pvalue_words(change.pvalue), change.confidence)})"
 
 
@@ -46,11 +44,14 @@ def noise_cells(change: NoiseChange) -> dict[str, Any]:
 
 def mean_cells(change: MeanChange) -> dict[str, Any]:
     """One changed intercept as cells of a table."""
-    show = NumberFormat([change.mean_first, change.mean_second, change.delta])
-    error = "" if change.stderr is None else f" ± {change.stderr:.2g}"
-    size = show(change.delta, "+") + error
-    numbers = [show(change.mean_first), show(change.mean_second), size, _chance(change.pvalue)]
+    show = NumberFormat([change.mean_first, change.mean_second])
+    means = [show(change.mean_first), show(change.mean_second)]
+    numbers = [*means, _intercept(change), _chance(change.pvalue)]
     return {"variable": change.variable, "numbers": numbers, "confidence": percent(change.confidence)}
+
+
+def _intercept(change: MeanChange) -> str:
+    return with_error(change.delta, change.stderr, NumberFormat([change.delta]))
 
 
 def _chance(pvalue: float | None) -> str:
@@ -73,11 +74,10 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
     """Titles and sentences about what resamples and permutations say."""
     test, found = result.global_test, result.stability
     if test is not None:
-        speaks = "speaks against it" if test.pvalue <= LIKELY else "does not speak against it"
-        yield (
-            "No change at all?",
-            f"{pvalue_words(test.pvalue)} ({test.permutations} permutations of the rows): the test {speaks}",
-        )
+        says = "the tables differ" if test.pvalue <= LIKELY else "no sign that anything changed"
+        how = f"{pvalue_words(test.pvalue)}, {test.permutations} permutations of the rows"
+        yield "Global test", f"{says} ({how})"
+    yield from _false_edges(result)
     if found is not None:
         yield (
             "Resamples",
@@ -99,6 +99,20 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
         yield "Checks", f"{fine} of {len(result.checks)} find nothing against the assumptions"
 
 
+def _false_edges(result: DifferenceResult) -> Iterator[tuple[str, str]]:
+    """What a target for the share of false edges did to the list."""
+    fdr, before = result.settings.get("fdr"), result.settings.get("edges_before_fdr")
+    if not isinstance(fdr, float) or before == 0:
+        return
+    kept, goal = len(result.edge_list), f"at most {100 * fdr:g} % are expected to be false"
+    if not isinstance(before, int):
+        yield "False edges", f"{plural(kept, 'edge')} kept so that {goal}"
+    elif kept == before:
+        yield "False edges", f"all edges found ({kept}) are kept: {goal}"
+    else:
+        yield "False edges", f"{kept} of {plural(before, 'edge')} kept so that {goal}"
+
+
 def warnings_of(result: DifferenceResult) -> list[tuple[str, str]]:
     """Names and sentences of the checks that speak against an assumption."""
     return [(check.name, check.says) for check in result.checks if not check.fine]
@@ -114,12 +128,12 @@ class Step:
 
 
 def next_steps(result: DifferenceResult) -> list[Step]:
-    """What to ask for in order to be surer, of what has not been asked for yet."""
+    """What to ask for in order to know more certainly, of what has not been asked for yet."""
     if result.samples is None:
         return []
     steps = []
     if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
-        steps.append(Step("How sure is each change?", "--confidence 200", "fit(..., confidence=200)"))
+        steps.append(Step("How sure each change is", "--confidence 200", "fit(..., confidence=200)"))
     if result.edge_list and all(edge.low is None for edge in result.edge_list):
         why = "Intervals from rows that had no part in the search"
         steps.append(Step(why, "--intervals split", 'fit(..., intervals="split")'))

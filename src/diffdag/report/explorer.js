@@ -8,6 +8,10 @@ class Explorer {
     this.shown = (name) => names.get(name) ?? name;
     this.arrow = (edge) => (edge.directed ? " → " : " — ");
     this.panel = root.querySelector(".detail");
+    const places = new Map(this.data.nodes.map(({ name }, number) => [name, number]));
+    // Of very many edges some are in the table alone, and so may be one of their ends.
+    this.ends = this.data.edges.map(({ source, target }) => [source, target].filter((name) => places.has(name))
+      .map((name) => places.get(name)));
     this.near = this.data.nodes.map((_, number) => this.neighbourhood(number));
     this.state = { text: "", size: 0, confidence: 0, without: new Set(), node: null, edge: null };
     this.limit = Math.max(0, ...this.data.edges.map((edge) => Math.abs(edge.delta ?? 0)));
@@ -24,16 +28,16 @@ class Explorer {
     root.classList.add("live");
     for (const element of root.querySelectorAll("[data-live]")) element.hidden = false;
     this.update();
-    this.describe(this.data.edges.length ? 0 : null, null);
+    this.describe(0, null);
   }
 
   neighbourhood(number) {
     const edges = new Set();
     const nodes = new Set([number]);
-    this.data.edges.forEach((edge, k) => {
-      if (!edge.ends || !edge.ends.includes(number)) return;
+    this.ends.forEach((ends, k) => {
+      if (!ends.includes(number)) return;
       edges.add(k);
-      edge.ends.forEach((end) => nodes.add(end));
+      ends.forEach((end) => nodes.add(end));
     });
     return { edges, nodes };
   }
@@ -104,7 +108,7 @@ class Explorer {
   update() {
     const { edges, nodes } = this.data;
     this.edges = new Set([...edges.keys()].filter((number) => this.passes(edges[number])));
-    const joined = new Set([...this.edges].flatMap((number) => edges[number].ends ?? []));
+    const joined = new Set([...this.edges].flatMap((number) => this.ends[number]));
     const alone = (node, number) => this.near[number].edges.size === 0 && this.matches(node.name);
     const kept = new Set([...nodes.keys()].filter((number) => joined.has(number) || alone(nodes[number], number)));
     const { node, edge } = this.state;
@@ -115,20 +119,30 @@ class Explorer {
       this.graph.nodes[number].element.classList.toggle("found", found);
     });
     this.table.show(this.edges, { edge, near });
-    this.root.querySelector(".count").textContent = `${this.edges.size} of ${plural(edges.length, "change")} shown`;
+    this.count();
+  }
+
+  count() {
+    const { edges } = this.data;
+    const drawn = [...this.edges].filter((number) => edges[number].ends).length;
+    const words = `${this.edges.size} of ${plural(edges.length, "change")} shown`;
+    const filtered = this.edges.size < edges.length;
+    this.root.querySelector(".count").textContent = words + (drawn < this.edges.size ? `, ${drawn} drawn` : "");
+    this.root.querySelector(".filtered").textContent = filtered ? `${words}; the others are filtered out.` : "";
   }
 
   reset() {
     this.search.value = "";
     for (const slider of this.root.querySelectorAll("input[type=range]")) {
       slider.value = 0;
-      slider.closest("label").querySelector("output").textContent = "any";
+      this.slide(slider);
     }
     for (const box of this.root.querySelectorAll("input[data-kind]")) box.checked = true;
     this.graph.reset();
+    this.table.reset();
     this.state.without.clear();
-    Object.assign(this.state, { text: "", size: 0, confidence: 0 });
-    this.choose({ node: null, edge: null });
+    this.set({ text: "", node: null, edge: null });
+    this.describe(0, null);
   }
 
   // Choosing
@@ -230,25 +244,40 @@ function addTabs(tabs) {
       if (step) choose((number + step + buttons.length) % buttons.length, true);
     });
   });
-  const follow = () => {
-    const number = panels.findIndex((panel) => `#${panel.id}` === location.hash);
-    if (number >= 0) choose(number, false);
-    return number >= 0;
+  const show = (hash) => {
+    const number = panels.findIndex((panel) => `#${panel.id}` === hash);
+    if (number < 0) return false;
+    choose(number, false);
+    panels[number].scrollIntoView();
+    return true;
   };
-  addEventListener("hashchange", follow);
+  // The address stays the same where a link is used again, so its click counts.
+  document.addEventListener("click", (event) => show(event.target.closest?.("a[href^='#']")?.hash));
+  addEventListener("hashchange", () => show(location.hash));
   tabs.hidden = false;
-  if (!follow()) choose(0, false);
+  choose(0, false);
+  show(location.hash);
+}
+
+// On paper everything is open.
+function preparePaper(explorers) {
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const one of opened) one.open = true;
+    for (const one of explorers) one.fillGallery();
+  });
+  addEventListener("afterprint", () => {
+    for (const one of opened) one.open = false;
+    opened = [];
+  });
 }
 
 function start() {
   document.body.append(make("div", { id: "tip", hidden: "" }));
   const explorers = [...document.querySelectorAll(".explorer")].map((root) => new Explorer(root));
   document.querySelectorAll("[role=tablist]").forEach(addTabs);
-  // On paper everything is open.
-  addEventListener("beforeprint", () => {
-    for (const one of document.querySelectorAll("details")) one.open = true;
-    for (const one of explorers) one.fillGallery();
-  });
+  preparePaper(explorers);
 }
 
 start();

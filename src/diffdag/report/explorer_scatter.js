@@ -102,14 +102,13 @@ function rangesOf(clouds) {
   return [spread(xs), spread(ys)];
 }
 
-function slopesOf(clouds, labels) {
+function slopesOf(slopes, labels) {
   const list = make("ul", { class: "conditions" });
-  clouds.forEach((cloud, which) => {
+  slopes.forEach((slope, which) => {
     const kind = which === 0 ? "first" : "second";
     const sample = makeSvg("svg", { class: `plot ${kind}`, viewBox: "0 0 30 12", "aria-hidden": "true" });
     sample.append(makeSvg("line", { class: "fit", x1: 0, x2: 30, y1: 6, y2: 6 }), markOf(which, 15, 6));
-    const slope = `: slope ${Number(cloud.slope.toPrecision(3))}`;
-    list.append(make("li", {}, sample, " ", nameOf(labels[which]), slope));
+    list.append(make("li", {}, sample, " ", nameOf(labels[which]), `: slope ${slope}`));
   });
   return list;
 }
@@ -143,5 +142,5 @@ function scatterPlot(edge, data, shown) {
   svg.append(axesOf(across, along, ranges, words));
   scatter.clouds.forEach((cloud, which) => svg.append(conditionOf(cloud, which, across, along)));
   const notes = make("p", { class: "soft small" }, notesOf(scatter, data.samples));
-  return make("div", { class: "scatter" }, svg, slopesOf(scatter.clouds, data.labels), notes);
+  return make("div", { class: "scatter" }, svg, slopesOf(scatter.slopes, data.labels), notes);
 }

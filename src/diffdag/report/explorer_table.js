@@ -13,7 +13,7 @@ class EdgeTable {
   }
 
   addSorting(head) {
-    const button = make("button", { type: "button", title: head.title || null }, ...head.childNodes);
+    const button = make("button", { type: "button", title: head.title || null }, make("span", {}, ...head.childNodes));
     head.removeAttribute("title");
     head.append(button);
     head.setAttribute("aria-sort", "none");
@@ -49,8 +49,17 @@ class EdgeTable {
       if (a === null || b === null) return (a === null) - (b === null);
       return sign * (text ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
     });
-    this.rows = keyed.map(([, row]) => row);
-    this.body.append(...this.rows);
+    this.arrange(keyed.map(([, row]) => row));
+  }
+
+  arrange(rows) {
+    this.rows = rows;
+    this.body.append(...rows);
+  }
+
+  reset() {
+    this.heads.forEach((head) => head.setAttribute("aria-sort", "none"));
+    this.arrange([...this.rows].sort((a, b) => a.dataset.edge - b.dataset.edge));
   }
 
   show(edges, { edge, near }) {

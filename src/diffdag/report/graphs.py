@@ -10,8 +10,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
-from diffdag.report.grid import Link
-from diffdag.report.layout import arrange
+from diffdag.report.picture import MOST_EDGES, NAME_CHARACTERS, Picture
 from diffdag.report.text import by_size, printable
 from diffdag.report.theme import THEMES
 from diffdag.validation import InputError, join_names
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 Position = dict[str, float]
 
-MOST_PLACED = 250  # changed edges; beyond, programs that lay out graphs do better
-CHARACTER, MARGIN, NODE_HEIGHT = 7.0, 20.0, 28.0  # the size of a box around a name, in points
+CHARACTER, MARGIN = 7.0, 20.0  # the size of a box around a name, in points
 ROW_WIDTH, ROW_STEP = 1200.0, 60.0
 # Graphviz has fewer kinds of lines than there are changes, but many arrowheads.
 LINES = {"removed": "dashed", "weakened": "dotted", "reversed-sign": "dashed"}
@@ -140,35 +138,22 @@ def _free(text: str, taken: set[str]) -> str:
 
 def _positions(result: DifferenceResult, roles: dict[str, str]) -> dict[str, Position]:
     """Where the variables go, y downwards: those that take part in rows, the others in rows below them."""
-    if len(result.edge_list) > MOST_PLACED:
+    if len(result.edge_list) > MOST_EDGES:  # programs that lay out graphs do better then
         return {}
-    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
-    ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
-    names = [name for name in dict.fromkeys(ranked) if name in joined]
-    number = {name: k for k, name in enumerate(names)}
-    links = [
-        Link(number[edge.source], number[edge.target], head=10.0 if edge.directed else 0.0)
-        for edge in result.edge_list
-    ]
-    effects = {edge.target for edge in result.edge_list if edge.directed}
-    on_top = [number[name] for name in result.unresolved if name in joined and name not in effects]
-    plan = arrange([(_width(name), NODE_HEIGHT) for name in names], links, on_top)
+    picture = Picture(result)
     places = {
-        name: {"x": round(x, 1), "y": round(plan.height - y, 1)}
-        for name, (x, y) in zip(names, plan.centres, strict=True)
+        name: {"x": round(x, 1), "y": round(picture.layout.height - y, 1)}
+        for name, (x, y) in zip(picture.names, picture.layout.centres, strict=True)
     }
-    x, y = 0.0, plan.height + ROW_STEP
+    x, y = 0.0, picture.layout.height + ROW_STEP
     for name in roles:
         if name not in places:
-            if x and x + _width(name) > ROW_WIDTH:
+            width = MARGIN + CHARACTER * min(len(name), NAME_CHARACTERS)
+            if x and x + width > ROW_WIDTH:
                 x, y = 0.0, y + ROW_STEP
-            places[name] = {"x": round(x + _width(name) / 2, 1), "y": round(y, 1)}
-            x += _width(name) + MARGIN
+            places[name] = {"x": round(x + width / 2, 1), "y": round(y, 1)}
+            x += width + MARGIN
     return places
-
-
-def _width(name: str) -> float:
-    return MARGIN + CHARACTER * min(len(name), 26)
 
 
 def to_dot(result: DifferenceResult) -> str:

@@ -14,18 +14,31 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from diffdag.coordinates import check_coordinates
 from diffdag.report.comparison import ARROWS, comparison_context
 from diffdag.report.evidence import evidence_lines, mean_cells, next_steps, noise_cells, warnings_of
 from diffdag.report.plot import plot_difference
-from diffdag.report.text import headline, percent, printable, samples_line, setting, shown_settings
+from diffdag.report.text import (
+    difference_words,
+    headline,
+    kind_words,
+    percent,
+    printable,
+    samples_line,
+    setting,
+    short_name,
+    shown_settings,
+)
 from diffdag.report.websvg import theme_css
+from diffdag.validation import InputError
 
 if TYPE_CHECKING:
     from diffdag.coordinates import Coordinates
+    from diffdag.report.theme import ThemeName
     from diffdag.result import DifferenceResult
     from diffdag.scatter import EdgeScatter
 
@@ -57,7 +70,7 @@ def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = N
 def render_fragment(result: DifferenceResult) -> str:
     """Return headline, picture and edges as a piece of HTML without a script, for notebooks."""
     context = comparison_context(result, scatters=())
-    context |= {"headline": headline(result, ARROWS), "style": fragment_style()}
+    context |= {"headline": _headline(result), "style": fragment_style()}
     return _environment().get_template("fragment.html.j2").render(context)
 
 
@@ -120,18 +133,36 @@ def _script() -> str:
     return '"use strict";\n{\n' + "\n".join(_own(f"{name}.js") for name in SCRIPTS) + "}\n"
 
 
-def _brain(result: DifferenceResult, coordinates: Coordinates) -> Markup:
+def _headline(result: DifferenceResult) -> Markup:
+    """The headline with every name in an element of its own, in which lines need not break."""
+    pieces = headline(result, ARROWS, lambda name: f"\0{short_name(name)}\0").split("\0")
+    whole = Markup('<bdi class="whole">{}</bdi>')
+    return Markup("").join(whole.format(text) if k % 2 else escape(text) for k, text in enumerate(pieces))
+
+
+def _brain(result: DifferenceResult, coordinates: Coordinates) -> dict[str, Any]:
+    """The view of the brain on light and on dark ground, or why there is none."""
     from diffdag.report.brain import plot_brain  # noqa: PLC0415 - few pages have it
 
-    figure = plot_brain(result, coordinates).figure
-    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
-    return _inline(figure_svg(figure))
+    places = check_coordinates(coordinates)
+    themes: tuple[ThemeName, ...] = ("light", "dark")
+    pictures = []
+    for theme in themes:
+        try:
+            figure = plot_brain(result, places, theme=theme).figure
+        except InputError as error:  # the rest of the report is worth having
+            return {"pictures": [], "problem": str(error)}
+        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+        pictures.append((theme, _inline(figure_svg(figure), f"{theme}-")))
+    return {"pictures": pictures, "problem": ""}
 
 
-def _inline(svg: str) -> Markup:
-    """Make a stand-alone SVG part of a page: without prolog and without rules for the whole page."""
+def _inline(svg: str, prefix: str) -> Markup:
+    """Make a stand-alone SVG part of a page: no prolog, no rules for the whole page, ids of its own."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<style\b.*?</style>", "", body, count=1, flags=re.DOTALL)
+    # In tags alone: a name may read like an id.
+    body = re.sub(r"<[a-z][^>]*>", lambda tag: re.sub(r'( id="|"#|url\(#)', rf"\1{prefix}", tag[0]), body)
     body = body.replace("<svg ", '<svg role="img" stroke-linejoin="round" ', 1)
     return Markup(body)  # noqa: S704 - matplotlib escapes the names in it; tests hold it to that
 
@@ -145,14 +176,15 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"printable": printable, "setting": setting, "percent": percent}
+    environment.filters |= {"printable": printable, "setting": setting, "percent": percent, "kind": kind_words}
     return environment
 
 
 def _context(result: DifferenceResult) -> dict[str, Any]:
     return comparison_context(result) | {
         "id": "changes",
-        "headline": headline(result, ARROWS),
+        "headline": _headline(result),
+        "difference": difference_words(result),
         "compared": samples_line(result),
         **trust_context(result),
         "order": result.order,

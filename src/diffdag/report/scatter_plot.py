@@ -119,7 +119,8 @@ def _draw_cloud(ax: Axes, cloud: Cloud, colour: str, label: str, number: int) ->
             ends, heights - cloud.noise, heights + cloud.noise, color=colour, alpha=0.18, linewidth=0, zorder=1
         )
     ax.plot(
-        ends, heights, color=colour, linewidth=2.4, linestyle=LINES[number], zorder=3, label=label,
+        ends, heights, color=colour, linewidth=2.4, linestyle=LINES[number], zorder=3,
+        label=f" {label}" if label.startswith("_") else label,  # matplotlib hides names that start so
         marker=marker, markevery=[], markerfacecolor="none" if number == 0 else colour,
     )  # fmt: skip
 

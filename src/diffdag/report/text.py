@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 WIDTH = 100
 NAME_WIDTH = 30
 NAMES_SHOWN = 30
+LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
-INTERNAL = ("margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits")
+INTERNAL = (
+    "margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits",
+    "edges_before_fdr",
+)  # fmt: skip
 
 
 def printable(text: str) -> str:
@@ -36,13 +40,30 @@ def by_size(edges: Sequence[Edge]) -> list[Edge]:
     return sorted(edges, key=lambda edge: (edge.delta is None, -abs(edge.delta or 0.0)))
 
 
-def headline(result: DifferenceResult, arrows: tuple[str, str] = ("->", "--")) -> str:
-    """Say in one sentence how much changed, and what most; `arrows` join directed and undirected pairs."""
+def kind_words(kind: str) -> str:
+    """A kind of change as people read it; files have it with hyphens.
+
+    >>> kind_words("reversed-sign")
+    'reversed sign'
+    """
+    return kind.replace("-", " ")
+
+
+def headline(
+    result: DifferenceResult,
+    arrows: tuple[str, str] = ("->", "--"),
+    name: Callable[[str], str] | None = None,
+) -> str:
+    """Say in one sentence how much changed, and what most.
+
+    `arrows` join directed and undirected pairs; `name` says how a variable is written.
+    """
+    name = name or short_name
     changed, possible = len(result.edge_list), result.possible
     if not changed:
         noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
         others = (("noise of", noisy), ("mean of", shifted))
-        moved = [f"the {what} {_few(names)}" for what, names in others if names]
+        moved = [f"the {what} {_few([name(one) for one in names])}" for what, names in others if names]
         if moved:
             return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
         return f"No change found: 0 of {possible} possible edges changed"
@@ -52,8 +73,8 @@ def headline(result: DifferenceResult, arrows: tuple[str, str] = ("->", "--")) -
         return words
     lead = "; strongest: " if changed > 1 else ": "
     arrow = arrows[0] if strongest.directed else arrows[1]
-    what = (strongest.change or "changed").replace("-", " ")
-    return f"{words}{lead}{_name(strongest.source)} {arrow} {_name(strongest.target)} {what}"
+    what = kind_words(strongest.change or "changed")
+    return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
 
 
 def samples_line(result: DifferenceResult) -> str:
@@ -100,34 +121,50 @@ def _beside(result: DifferenceResult) -> Iterator[str]:
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(noise_words(change) for change in result.noise_list)
     if result.mean_list:
-        yield "Intercept changed, first minus second: " + "; ".join(map(mean_words, result.mean_list))
+        moved = "; ".join(map(mean_words, result.mean_list))
+        yield f"Intercept changed, {difference_words(result)}: {moved}"
     for title, words in evidence_lines(result):
-        yield f"{title}{'' if title.endswith('?') else ':'} {words}"
+        yield f"{title}: {words}"
     for name, says in warnings_of(result):
         yield f"Check of {printable(name)}: {printable(says)}"
 
 
 def _few(names: Sequence[str]) -> str:
     """Up to three names, and how many more."""
-    shown = ", ".join(_name(name) for name in names[:3])
+    shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def edge_table(result: DifferenceResult) -> str:
     """Return the edges as an aligned table, largest change first."""
     edges = by_size(result.edge_list)
-    show = NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
-    heads = ["edge", "change", *(_cut(printable(label), 14) for label in result.labels), "delta"]
+    show = edge_format(edges)
+    heads = ["edge", "change", *short_labels(result), "delta"]
     with_confidence = any(edge.confidence is not None for edge in edges)
     with_interval = any(edge.low is not None for edge in edges)
     rows = [heads + ["95 % interval"] * with_interval + ["confidence"] * with_confidence]
     for edge in edges:
         arrow = "->" if edge.directed else "--"
-        cells = [f"{_name(edge.source)} {arrow} {_name(edge.target)}", edge.kind]
+        cells = [f"{short_name(edge.source)} {arrow} {short_name(edge.target)}", kind_words(edge.kind)]
         cells += [show(edge.weight_first), show(edge.weight_second), delta_text(edge, show)]
         cells += [interval_text(edge, show)] * with_interval
         rows.append(cells + [percent(edge.confidence)] * with_confidence)
-    return _aligned(rows, left=2)
+    table = _aligned(rows, left=2)
+    if all(edge.delta is None for edge in edges):
+        return table
+    return f"{table}\ndelta: {difference_words(result)}"
+
+
+def short_labels(result: DifferenceResult) -> tuple[str, str]:
+    """The names of the conditions, short enough for the head of a column."""
+    first, second = (_cut(printable(label), LABEL_WIDTH) for label in result.labels)
+    return first, second
+
+
+def difference_words(result: DifferenceResult) -> str:
+    """Say what is subtracted from what: an effect that was added has the opposite sign."""
+    first, second = (_cut(printable(label), NAME_WIDTH) for label in result.labels)
+    return f"{first} minus {second}"
 
 
 class NumberFormat:
@@ -158,10 +195,24 @@ def _magnitude(size: float) -> int:
     return math.floor(math.log10(size))
 
 
+def edge_format(edges: Sequence[Edge]) -> NumberFormat:
+    """The format of all weights and deltas of these edges."""
+    return NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
+
+
 def delta_text(edge: Edge, show: NumberFormat) -> str:
     """Format delta with its standard error."""
-    error = "" if edge.stderr is None else f" ± {_error(edge.stderr, show)}"
-    return show(edge.delta, "+") + error
+    return with_error(edge.delta, edge.stderr, show)
+
+
+def with_error(value: float | None, stderr: float | None, show: NumberFormat) -> str:
+    """Format a difference with its standard error.
+
+    >>> with_error(-0.278, 0.03, NumberFormat([-0.278]))
+    '-0.278 ± 0.030'
+    """
+    error = "" if stderr is None else f" ± {_error(stderr, show)}"
+    return show(value, "+") + error
 
 
 def interval_text(edge: Edge, show: NumberFormat) -> str:
@@ -230,7 +281,8 @@ def setting(value: object) -> str:
     return _cut(printable(str(value)), 60)
 
 
-def _name(name: str) -> str:
+def short_name(name: str) -> str:
+    """The name of a variable as a table has room for."""
     return _cut(printable(name), NAME_WIDTH)
 
 
@@ -254,7 +306,7 @@ def _some(items: Sequence[str]) -> str:
     """Join names; of many, the first ones and a count of the others."""
     left_out = len(items) - NAMES_SHOWN
     more = f" and {left_out} more" if left_out > 0 else ""
-    return ", ".join(_name(item) for item in items[:NAMES_SHOWN]) + more
+    return ", ".join(short_name(item) for item in items[:NAMES_SHOWN]) + more
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: int) -> str:

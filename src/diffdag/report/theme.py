@@ -117,6 +117,6 @@ def theme_called(name: str) -> Theme:
     >>> theme_called("dark").background
     '#12181F'
     """
-    if name not in THEMES:
+    if not isinstance(name, str) or name not in THEMES:
         raise InputError(f"theme is {name!r}; expected one of {', '.join(THEMES)}")
     return THEMES[name]

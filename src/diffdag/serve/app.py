@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -19,23 +20,48 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from diffdag.serve.child import Leash, LostError
 from diffdag.serve.guard import REPORT_POLICY, Guard
 from diffdag.serve.jobs import BusyError, Job
+from diffdag.serve.lack import lack_words
 from diffdag.serve.session import Session
 from diffdag.serve.uploads import ENDINGS, TooLargeError, UnknownError, Upload
 from diffdag.validation import InputError
 
-ASSETS = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+SCRIPTS = ("tools.js", "page.js", "analyses.js")
+ASSETS = {"page.html": "text/html", "page.css": "text/css", **dict.fromkeys(SCRIPTS, "text/javascript")}
 ANSWERS = {
     "report.html": "text/html",
     "edges.csv": "text/csv",
     "result.json": "application/json",
     "graph.graphml": "application/xml",
+    "graph.cyjs": "application/json",
+    "picture.svg": "image/svg+xml",
 }
 ARCHIVE, LOG = "answer.zip", "log.txt"
 LONGEST = 16_000_000  # bytes of what is asked, which may name every column
-STATUS: dict[type[Exception], int] = {TooLargeError: 413, UnknownError: 404, BusyError: 409}
 Answer = Callable[[Request], Awaitable[Response]]
+
+
+class UnclearError(InputError):
+    """A request that is not one of ours."""
+
+
+STATUS: dict[type[Exception], int] = {
+    TooLargeError: 413,
+    UnknownError: 404,
+    BusyError: 409,
+    UnclearError: 400,
+    LostError: 500,
+}
+
+
+class Json(JSONResponse):
+    """JSON that holds even what is not valid text, such as half a surrogate pair in a file's column name."""
+
+    def render(self, content: Any) -> bytes:
+        """Write everything beyond ASCII as escapes."""
+        return json.dumps(content, allow_nan=False).encode("ascii")
 
 
 def make_app(session: Session, port: int) -> Starlette:
@@ -44,32 +70,27 @@ def make_app(session: Session, port: int) -> Starlette:
     Parameters
     ----------
     session : Session
-        Closed when the server ends.
+        What the routes act on.
     port : int
         Where it listens.
     """
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
-        await run_in_threadpool(session.close)
-
     return Starlette(
         routes=[*_pages(), *_data(session), *_analyses(session)],
         middleware=[Middleware(Guard, token=session.token, port=port)],
         exception_handlers={InputError: _refused, OSError: _failed},
-        lifespan=lifespan,
     )
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=STATUS.get(type(error), 422))
+    said = {"error": str(error)}
+    if isinstance(error, LostError):
+        said["log"] = error.log
+    return Json(said, status_code=STATUS.get(type(error), 422))
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    words = f"the program cannot use its folder for temporary files ({reason}); make room on the disk"
-    return JSONResponse({"error": words}, status_code=507)
+    assert isinstance(error, OSError)  # noqa: S101 - for the type checker
+    return Json({"error": lack_words(error)}, status_code=507)
 
 
 def _pages() -> list[Route]:
@@ -81,11 +102,12 @@ def _pages() -> list[Route]:
 
         return answer
 
-    return [Route("/", give("page.html")), *(Route(f"/{name}", give(name)) for name in ("page.css", "page.js"))]
+    return [Route("/", give("page.html")), *(Route(f"/{name}", give(name)) for name in ASSETS)]
 
 
 def _data(session: Session) -> list[Route]:
     """Files in, and what they hold."""
+    turn = asyncio.Lock()  # looks take turns, so that memory holds one
 
     async def upload(request: Request) -> Response:
         length = request.headers.get("content-length", "")
@@ -97,20 +119,23 @@ def _data(session: Session) -> list[Route]:
             )
         except ClientDisconnect:
             return Response(status_code=400)
-        return JSONResponse(_file(stored), status_code=201)
+        return Json(_file(stored), status_code=201)
 
     async def forget(request: Request) -> Response:
         session.uploads.forget(request.path_params["key"])
         return Response(status_code=204)
 
     async def example(_: Request) -> Response:
-        stored = await run_in_threadpool(session.example)
-        return JSONResponse([_file(upload) for upload in stored], status_code=201)
+        async with turn:
+            stored = await run_in_threadpool(session.example)
+        return Json([_file(upload) for upload in stored], status_code=201)
 
     async def look(request: Request) -> Response:
         asked = await _asked(request)
-        seen = await run_in_threadpool(session.look, asked.get("files"), asked.get("options", {}))
-        return JSONResponse(seen)
+        leash = Leash()
+        async with _while_waited_for(request, leash), turn:
+            seen = await run_in_threadpool(session.look, asked.get("files"), asked.get("options", {}), leash)
+        return Json(seen)
 
     return [
         Route("/files", upload, methods=["POST"]),
@@ -124,7 +149,7 @@ def _analyses(session: Session) -> list[Route]:
     """Analyses: start, watch, cancel, download."""
 
     async def state(_: Request) -> Response:
-        return JSONResponse(
+        return Json(
             {
                 "version": version("diffdag"),
                 "limit": session.uploads.limit,
@@ -137,7 +162,7 @@ def _analyses(session: Session) -> list[Route]:
     async def submit(request: Request) -> Response:
         asked = await _asked(request)
         job = await run_in_threadpool(session.submit, asked.get("files"), asked.get("options", {}))
-        return JSONResponse({"key": job.key}, status_code=202)
+        return Json({"key": job.key}, status_code=202)
 
     async def cancel(request: Request) -> Response:
         await run_in_threadpool(session.jobs.cancel, request.path_params["key"])
@@ -165,11 +190,27 @@ async def _asked(request: Request) -> dict[str, Any]:
             raise TooLargeError("this request is too long; choose columns on the command line with diffdag fit")
     try:
         asked = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         asked = None
     if not isinstance(asked, dict):
-        raise InputError("this request is not a JSON object; reload the page")
+        raise UnclearError("this request is not a JSON object; reload the page")
     return asked
+
+
+@contextlib.asynccontextmanager
+async def _while_waited_for(request: Request, leash: Leash) -> AsyncIterator[None]:
+    """Pull the leash when whoever asked is gone; all of the request has been read before."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        await run_in_threadpool(leash.pull)
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
 
 
 def _file(upload: Upload) -> dict[str, Any]:

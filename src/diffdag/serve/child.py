@@ -8,6 +8,7 @@ stays behind if the server is killed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from diffdag.atomic import write_atomic
+from diffdag.serve.lack import lack_words
 from diffdag.validation import InputError
 
 Tell = Callable[[dict[str, Any]], object]
@@ -27,11 +29,18 @@ LOST = (
     "the work was ended from outside, most likely because memory ran out; "
     "compare fewer columns, or close other programs and try again"
 )
+LONGEST = 20_000  # characters of a log, from its end
+NO_ROOM = 74  # how a process ends that cannot even write down what went wrong
+FULL = lack_words(OSError(errno.ENOSPC, ""))
 FAULT = "the work stopped because of a fault in diffdag; please report it with the log"
 
 
 class LostError(InputError):
-    """A process that died, or could not finish, without saying why."""
+    """A process that died, or could not finish, without saying why; what its `log` says may help."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
 
 
 class Child:
@@ -43,16 +52,27 @@ class Child:
         Where it works.
     task : dict
         What it has to do; see `diffdag.serve.work`.
+
+    Raises
+    ------
+    InputError
+        If there is no room for it.
     """
 
     def __init__(self, folder: Path, task: dict[str, Any]) -> None:
-        write_atomic(folder / "task.json", json.dumps(task))
         self.folder = folder
         self._lock = threading.Lock()
         self._gone = False
-        with (folder / "log.txt").open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "diffdag.serve.work", str(folder)],
+        try:
+            self._process = self._begin(task)
+        except OSError as error:
+            raise InputError(lack_words(error)) from error
+
+    def _begin(self, task: dict[str, Any]) -> subprocess.Popen[bytes]:
+        write_atomic(self.folder / "task.json", json.dumps(task))
+        with (self.folder / "log.txt").open("wb") as log:
+            return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, "-m", "diffdag.serve.work", str(self.folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -90,10 +110,18 @@ class Child:
         try:
             answer: dict[str, Any] = json.loads((self.folder / "answer.json").read_bytes())
         except OSError:
-            raise LostError(LOST if code < 0 else FAULT) from None
+            if code == NO_ROOM:
+                raise InputError(FULL) from None
+            raise LostError(LOST if code < 0 else FAULT, self._log()) from None
         if "error" in answer:
             raise InputError(answer["error"])
         return answer
+
+    def _log(self) -> str:
+        try:
+            return (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")[-LONGEST:]
+        except OSError:
+            return ""
 
     def end(self) -> None:
         """Kill the process and its helpers."""
@@ -108,6 +136,30 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+
+class Leash:
+    """Ends the process of somebody who no longer waits for its answer, also one that has not begun."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._pulled = False
+
+    def hold(self, begin: Callable[[], Child]) -> Child:
+        """Begin a process, unless nobody waits any more."""
+        with self._lock:
+            if self._pulled:
+                raise InputError("nobody waits for this any more")
+            self._child = begin()
+            return self._child
+
+    def pull(self) -> None:
+        """End it."""
+        with self._lock:
+            self._pulled = True
+        if self._child is not None:
+            self._child.end()
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

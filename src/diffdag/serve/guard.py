@@ -56,8 +56,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse to."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return  # there is nothing else here
         request = HTTPConnection(scope)
         entering = self._fits(request.query_params.get("token"))
         refusal = self._refusal(scope["method"], request, entering)

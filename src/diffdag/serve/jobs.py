@@ -125,16 +125,21 @@ class Jobs:
             shutil.rmtree(job.folder, ignore_errors=True)
 
     def _do(self, job: Job) -> None:
-        state, answer = "done", {}
+        failure: InputError | None = None
+        answer: dict[str, Any] = {}
         try:
             answer = self._follow(job)
             self._keep(job)
-        except (InputError, OSError) as error:
-            state, job.message = "failed", str(error)
-            job.logged = isinstance(error, LostError)
+        except InputError as error:
+            failure = error
         with self._lock:
-            if job.state != "cancelled":
-                job.state, job.answer = state, answer
+            if job.state == "cancelled":
+                job.message = ""  # whoever ended it knows why
+            elif failure is not None:
+                job.state, job.message = "failed", str(failure)
+                job.logged = isinstance(failure, LostError)
+            else:
+                job.state, job.answer = "done", answer
             self._clean(job)
             self._start_next()
 
@@ -153,10 +158,10 @@ class Jobs:
         """Copy a complete answer to where the user wants it."""
         if self.out is None or job.state == "cancelled":
             return
-        number = 1
-        while (place := self.out / f"answer-{number}").exists():
-            number += 1
+        number, place = 1, self.out
         try:
+            while (place := self.out / f"answer-{number}").exists():
+                number += 1
             shutil.copytree(job.folder / "answer", place)
             job.kept = place
         except OSError as error:
@@ -167,10 +172,10 @@ class Jobs:
         """Remove the tables and whatever else only the work needed."""
         job.ended = time.monotonic()
         job.child = None
-        for path in job.folder.iterdir():
-            if path.is_file() and path.name != "log.txt":
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        with contextlib.suppress(OSError):
+            for path in job.folder.iterdir():
+                if path.is_file() and path.name != "log.txt":
+                    path.unlink(missing_ok=True)
 
     def find(self, key: str) -> Job:
         """Find one of the analyses."""
@@ -216,5 +221,5 @@ def place_tables(folder: Path, tables: Sequence[Upload]) -> list[dict[str, str]]
     for number, table in enumerate(tables):
         target = folder / f"{number}-{table.path.name}"
         link(table.path, target)
-        placed.append({"file": target.name, "name": table.name, "label": table.stem})
+        placed.append({"file": target.name, "name": table.name, "label": table.label})
     return placed

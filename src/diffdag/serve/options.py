@@ -11,7 +11,7 @@ from diffdag.validation import InputError
 
 FITS = 200
 FALSE_EDGES = 0.05
-LONGEST = 1_000_000  # characters of a text
+LONGEST = 1_000_000  # bytes of a text
 # What can be asked for, and what it is if it is not.
 DEFAULTS: dict[str, Any] = {
     "group": "",  # the column that names the group of each row, of a single table
@@ -47,10 +47,17 @@ def check_options(given: object) -> dict[str, Any]:
 
 
 def _short_texts(value: object) -> bool:
-    """Whether texts, alone or in a list, are texts and of some reasonable length."""
+    """Whether texts, alone or in a list, are texts, valid and of some reasonable length."""
     if isinstance(value, list):
-        return all(isinstance(item, str) and len(item) <= LONGEST for item in value)
-    return not isinstance(value, str) or len(value) <= LONGEST
+        return all(isinstance(item, str) and _is_fine(item) for item in value)
+    return not isinstance(value, str) or _is_fine(value)
+
+
+def _is_fine(text: str) -> bool:
+    try:
+        return len(text.encode()) <= LONGEST
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
 
 
 def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -42,8 +45,22 @@ def open_port(port: int) -> socket.socket:
     return listener
 
 
+class Server(uvicorn.Server):
+    """A server that ends the work of its session as soon as it is asked to end."""
+
+    def __init__(self, config: uvicorn.Config, session: Session) -> None:
+        super().__init__(config)
+        self._session = session
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to end."""
+        super().handle_exit(sig, frame)
+        # In a thread: whatever the signal interrupted may hold a lock that this needs.
+        threading.Thread(target=self._session.close, daemon=True).start()
+
+
 def serve(
-    listener: socket.socket, *, limit: int, out: Path | None = None, ready: Callable[[str], object] = print
+    listener: socket.socket, *, limit: int, out: Path | None = None, ready: Callable[[str, Path], object]
 ) -> None:
     """Serve the page until an interruption or a signal to end.
 
@@ -56,7 +73,7 @@ def serve(
     out : Path, optional
         Folder for the answers; without it they go when the server ends.
     ready : callable
-        Called with the address of the page as soon as somebody would answer there.
+        Called with the address of the page, and a file that leads there, as soon as somebody would answer.
     """
     port = listener.getsockname()[1]
     session = Session(limit=limit, out=out)
@@ -64,17 +81,29 @@ def serve(
         make_app(session, port),
         http="h11",  # reads on after an early refusal, so that the browser gets to see it
         ws="none",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=PATIENCE,
     )
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # strange requests are no news
+    address = f"http://{HOST}:{port}/?token={session.token}"
+    with _uninterrupted(session.close), listener, _signals_as_interruptions():
+        ready(address, session.door(address))
+        Server(config, session).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _uninterrupted(last: Callable[[], object]) -> Iterator[None]:
+    """Do something in the end, whatever happens, and let no impatient Ctrl-C get in its way."""
     try:
-        with listener, _signals_as_interruptions(), contextlib.suppress(KeyboardInterrupt):
-            ready(f"http://{HOST}:{port}/?token={session.token}")
-            uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
     finally:
-        session.close()
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        last()
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from diffdag.serve.child import Child
+from diffdag.serve.child import Child, Leash
+from diffdag.serve.folder import Folder, remove_abandoned
 from diffdag.serve.jobs import Job, Jobs, place_tables
 from diffdag.serve.options import check_options
 from diffdag.serve.uploads import Upload, Uploads
 from diffdag.validation import InputError
 
+DOOR = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>diffdag</title>
+<meta http-equiv="refresh" content="0; url={address}"></head>
+<body><a href="{address}">Open the page of diffdag</a></body></html>
+"""
 EXAMPLE = ("baseline.csv", "u0126.csv")
 
 
@@ -32,28 +38,38 @@ class Session:
 
     def __init__(self, *, limit: int, out: Path | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
-        self.folder = Path(tempfile.mkdtemp(prefix="diffdag-serve-"))  # for this user's eyes only
+        remove_abandoned()
+        self._folder = Folder()
+        self.folder = self._folder.path
         for name in ("uploads", "tasks", "jobs"):
             (self.folder / name).mkdir()
         self.out = out
         self.uploads = Uploads(self.folder / "uploads", limit)
         self.jobs = Jobs(self.folder / "jobs", out)
-        self._turn = threading.Lock()  # looks take turns, so that memory holds one
         self._lock = threading.Lock()
-        self._looking: Child | None = None
+        self._looking: set[Leash] = set()
         self._closed = False
+        self._closing = threading.Lock()
 
-    def look(self, files: object, options: object) -> dict[str, Any]:
-        """What tables hold, as `diffdag.serve.look.look` says it."""
+    def door(self, address: str) -> Path:
+        """A file that leads to an address, for the command line of the browser, which other users can read."""
+        path = self.folder / "open.html"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(DOOR.format(address=address))
+        return path
+
+    def look(self, files: object, options: object, leash: Leash | None = None) -> dict[str, Any]:
+        """What tables hold, as `diffdag.serve.look.look` says it; `leash` ends it early."""
         tables, wanted = self._find(files), check_options(options)
         if isinstance(options, dict) and "drop" not in options:
             wanted["drop"] = None  # nobody has chosen yet
-        return self._quickly("look", tables, {"options": wanted})
+        return self._quickly("look", tables, {"options": wanted}, leash)
 
     def submit(self, files: object, options: object) -> Job:
         """Put an analysis into the queue."""
         tables, wanted = self._find(files), check_options(options)
-        names = [wanted["first"], wanted["second"]] if wanted["group"] else [table.stem for table in tables]
+        names = [wanted["first"], wanted["second"]] if wanted["group"] else [table.label for table in tables]
         if len(names) < 2:
             raise InputError(
                 "the two conditions are not clear; choose two files, or a column that names groups"
@@ -75,29 +91,31 @@ class Session:
             raise InputError("choose one or two files first")
         return [self.uploads.find(str(key)) for key in files]
 
-    def _quickly(self, kind: str, tables: Sequence[Upload], more: dict[str, Any]) -> dict[str, Any]:
+    def _quickly(
+        self, kind: str, tables: Sequence[Upload], more: dict[str, Any], leash: Leash | None = None
+    ) -> dict[str, Any]:
         """Have a child process do something that takes seconds."""
         folder = self.folder / "tasks" / secrets.token_hex(16)
-        folder.mkdir()
-        try:
-            with self._turn:
-                task = {"kind": kind, "tables": place_tables(folder, tables), **more}
-                return self._child(folder, task).follow(lambda told: None)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _child(self, folder: Path, task: dict[str, Any]) -> Child:
+        leash = leash or Leash()
         with self._lock:
             if self._closed:
                 raise InputError("the program is ending; start diffdag serve again")
-            self._looking = Child(folder, task)
-            return self._looking
+            self._looking.add(leash)
+        try:
+            folder.mkdir()
+            task = {"kind": kind, "tables": place_tables(folder, tables), **more}
+            return leash.hold(lambda: Child(folder, task)).follow(lambda told: None)
+        finally:
+            self._looking.discard(leash)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """Stop everything and remove everything, but for the answers in `out`."""
-        self.jobs.close()
         with self._lock:
             self._closed = True
-            if self._looking is not None:
-                self._looking.end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+            looking = [*self._looking]
+        for leash in looking:
+            leash.pull()
+        with self._closing:
+            self.jobs.close()
+            self._folder.close()

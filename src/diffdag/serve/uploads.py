@@ -20,7 +20,9 @@ from diffdag.validation import InputError
 TEXT = (".csv", ".tsv", ".txt")
 ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".pq", ".feather", ".arrow", ".npy", ".npz")
 MEGABYTE = 1_000_000
-MOST = 24  # files kept at a time; the oldest goes first
+MOST = 24  # files kept at a time; what was not used for longest goes first
+ROOM = 4  # times the limit of one file: what all of them may take
+AT_ONCE = 4  # files on their way
 LONGEST = 200  # characters of a name that are shown
 
 
@@ -40,12 +42,7 @@ class Upload:
     name: str  # as the user's computer calls it, for people only
     path: Path
     size: int
-
-    @property
-    def stem(self) -> str:
-        """What to call its condition."""
-        last = re.split(r"[/\\]", self.name)[-1]
-        return last.split(".")[0] or last
+    label: str  # what to call its condition
 
 
 class Uploads:
@@ -62,7 +59,8 @@ class Uploads:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._files: dict[str, Upload] = {}
+        self._files: dict[str, Upload] = {}  # the one used last comes last
+        self._arriving = 0
         self._lock = threading.Lock()
 
     async def receive(self, name: str, chunks: AsyncIterator[bytes], length: int | None) -> Upload:
@@ -80,7 +78,10 @@ class Uploads:
         path = self._place(name)
         if length is not None:
             self._check_size(name, length)
+        if self._arriving >= AT_ONCE:
+            raise InputError(f"{AT_ONCE} files are on their way; wait until one of them is here")
         path.parent.mkdir()
+        self._arriving += 1
         try:
             size = await self._write(name, path, chunks)
         except OSError as error:
@@ -92,6 +93,8 @@ class Uploads:
         except BaseException:
             self._remove(path)
             raise
+        finally:
+            self._arriving -= 1
         return self.add(name, path, size)
 
     async def _write(self, name: str, path: Path, chunks: AsyncIterator[bytes]) -> int:
@@ -109,8 +112,8 @@ class Uploads:
 
     def _place(self, name: str) -> Path:
         """Where to put a file: nothing of the user's name but its ending, one of ours, is in it."""
-        ending = max((e for e in ENDINGS if name.lower().endswith(e)), key=len, default=None)
-        if ending is None:
+        ending = _ending(name)
+        if not ending:
             raise InputError(
                 f"'{printable(name)[:LONGEST]}' has no known file type; give one of {', '.join(ENDINGS)}"
             )
@@ -126,20 +129,31 @@ class Uploads:
 
     def add(self, name: str, path: Path, size: int) -> Upload:
         """Take a complete file in."""
-        upload = Upload(path.parent.name, printable(name)[:LONGEST], path, size)
+        upload = Upload(path.parent.name, printable(name)[:LONGEST], path, size, label_of(name)[:LONGEST])
         with self._lock:
             self._files[upload.key] = upload
-            surplus = [*self._files][:-MOST]
+            surplus = self._surplus()
         for key in surplus:
             self.forget(key)
         return upload
 
+    def _surplus(self) -> list[str]:
+        """Files for which there is no room, next to those that were used since."""
+        room = ROOM * self.limit * MEGABYTE
+        surplus = []
+        for place, (key, upload) in enumerate(reversed(self._files.items())):
+            room -= upload.size
+            if place >= MOST or room < 0:
+                surplus.append(key)
+        return surplus
+
     def find(self, key: str) -> Upload:
         """Find one of the files."""
         with self._lock:
-            upload = self._files.get(key)
-        if upload is None:
-            raise UnknownError("this file is not here any more; choose it again")
+            upload = self._files.pop(key, None)
+            if upload is None:
+                raise UnknownError("this file is not here any more; choose it again")
+            self._files[key] = upload
         return upload
 
     def forget(self, key: str) -> None:
@@ -152,6 +166,23 @@ class Uploads:
     @staticmethod
     def _remove(path: Path) -> None:
         shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _ending(name: str) -> str:
+    """The ending of a name, if it is one of ours; else nothing."""
+    return max((ending for ending in ENDINGS if name.lower().endswith(ending)), key=len, default="")
+
+
+def label_of(name: str) -> str:
+    r"""What to call the condition in a file.
+
+    Examples
+    --------
+    >>> label_of("C:\\study\\week.2.csv.gz")
+    'week.2'
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    return printable(last[: len(last) - len(_ending(last))] or last)
 
 
 def link(source: Path, target: Path) -> None:

@@ -8,12 +8,15 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from diffdag.atomic import write_atomic
+from diffdag.serve.child import NO_ROOM
+from diffdag.serve.lack import is_lack, lack_words
 from diffdag.validation import InputError
 
 PAUSE = 0.2  # seconds between two words about progress
@@ -31,9 +34,17 @@ def main(folder: Path, said: BinaryIO) -> None:
         answer = DOERS[task["kind"]](folder, task, _teller(said))
     except InputError as error:
         answer = {"error": _in_words_of_page(str(error), folder, tables)}
+    except (MemoryError, OSError) as error:
+        if not is_lack(error):
+            raise
+        traceback.print_exc()
+        answer = {"error": lack_words(error)}
     if answer.get("problem"):
         answer["problem"] = _in_words_of_page(answer["problem"], folder, tables)
-    write_atomic(folder / "answer.json", json.dumps(answer))
+    try:
+        write_atomic(folder / "answer.json", json.dumps(answer))
+    except OSError:
+        sys.exit(NO_ROOM)
 
 
 def _in_words_of_page(message: str, folder: Path, tables: list[dict[str, str]]) -> str:
@@ -85,8 +96,17 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
     model = DifferenceDAG(**settings).fit(one, two, progress=tell, **wishes)
     tell(0, None, "Writing the report")
     result = replace(model.result_, labels=labels)
-    result.save(folder / "answer")
+    _save(result, folder / "answer")
     return {"headline": headline(result, ("→", "—"))}
+
+
+def _save(result: Any, place: Path) -> None:
+    """Write what the page has for download."""
+    from diffdag.report.page import render_svg  # noqa: PLC0415
+
+    result.save(place)
+    write_atomic(place / "picture.svg", render_svg(result))
+    write_atomic(place / "graph.cyjs", json.dumps(result.to_cytoscape(), ensure_ascii=False, indent=1) + "\n")
 
 
 def _example(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
