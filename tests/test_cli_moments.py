@@ -136,7 +136,7 @@ def test_a_text_column_of_a_folder_is_dropped_beside_moments(folder, capsys, pai
     expected = answer(capsys, "fit", "first.csv", "second.csv", "--drop", B)
     assert answer(capsys, "fit", *pair, "--drop", f"id,{B}") == expected
     assert answer(capsys, "fit", *pair, "--columns", f"{A},{C},{D}") == expected
-    fails(capsys, "drop= names 'q'", "fit", *pair, "--drop", "id,q")
+    fails(capsys, "--drop names 'q'", "fit", *pair, "--drop", "id,q")
 
 
 def test_what_only_the_moments_have_can_be_dropped(folder, capsys):
@@ -144,7 +144,7 @@ def test_what_only_the_moments_have_can_be_dropped(folder, capsys):
     for file in (folder / "first").iterdir():
         pd.read_parquet(file).drop(columns=B).to_parquet(file)
     assert answer(capsys, "fit", "first", "second.npz", "--drop", B) == expected
-    fails(capsys, "drop= names 'q'", "fit", "first.npz", "second.npz", "--drop", "q")
+    fails(capsys, "--drop names 'q'", "fit", "first.npz", "second.npz", "--drop", "q")
 
 
 def test_a_pattern_may_be_in_the_name_of_a_folder(folder, capsys):

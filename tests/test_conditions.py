@@ -446,12 +446,12 @@ def test_confidence_noise_intercepts_and_the_test_are_shown(result):
     shown = replace(result, pairs={**result.pairs, ("base", "two"): two})
     text = " ".join(shown.summary().split())
     for words in (text, render_page(shown)):
-        assert "+0.50 ± 0.10, 97%" in words
+        assert "+0.500 ± 0.100, 97%" in words
         assert "undirected, 80%" in words
         assert "and the confidence in the change" in words
         assert "Noise variance changed: c (0.500 to 0.200" in words
-        assert "Intercept changed, first minus second: $x$ (" in words
-        assert "No change at all? p = 0.002" in words
+        assert "Intercept changed, base minus two: $x$ (" in words
+        assert "Global test: the tables differ (p = 0.002" in words
     assert "two: Noise" in text
     assert "three:" not in text
     assert max(map(len, shown.summary().splitlines())) <= 100

@@ -34,7 +34,8 @@ FILES = {
     "empty file": ("t.csv", b"", "is empty"),
     "blank lines": ("t.csv", b"\n\n", "is empty"),
     "folder": (".", None, "is a folder"),
-    "unknown type": ("t.xlsx", b"PK", "no known file type"),
+    "unknown type": ("t.docx", b"PK", "no known file type"),
+    "spreadsheet": ("t.XLSX", b"PK", "is a spreadsheet, which is not read; save the sheet as CSV .UTF-8."),
     "gzip of another type": ("t.npy.gz", b"x", "no known file type"),
     "binary junk": ("t.csv", bytes(range(128, 256)), "not UTF-8 text"),
     "zeros": ("t.csv", bytes(64), "not a text table"),
@@ -46,8 +47,8 @@ FILES = {
     "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999)[:-9], "cannot be read as .csv"),
     "short row of junk": ("t.csv", b"a,b\n1,2\n\xff\xfe\n", "not UTF-8 text"),
     "array as npz": ("t.npz", npy_bytes(), "cannot be read as .npz"),
-    "short row": ("t.csv", b"a,b\n1,2\n3\n", "row 2 .* has 1 field and the header has 2"),
-    "long row": ("t.tsv", b"a\tb\n1\t2\t3\n", "row 1 .* has 3 fields and the header has 2"),
+    "short row": ("t.csv", b"a,b\n1,2\n3\n", "line 3 of .* has 1 field and the header has 2"),
+    "long row": ("t.tsv", b"a\tb\n1\t2\t3\n", "line 2 of .* has 3 fields and the header has 2"),
     "no header": ("t.csv", b"1.5,2\n3,4\n", "put a header line"),
     "no header, counting": ("t.csv", b"0,1\n3,4\n", "put a header line"),
 }
@@ -68,9 +69,9 @@ def frame(**columns):
 
 TABLES = {
     "text": (frame(b="x"), GOOD, "column 'b' is not numeric .'x' in row 1 of 'b' in the first table.*--drop"),
-    "several texts": (frame(b="x"), frame(c=["1"] * 20), "columns 'b' and 'c' are not numeric"),
+    "several texts": (frame(b="x"), frame(c=["y"] * 20), "columns 'b' and 'c' are not numeric"),
     "one text": (frame(b=["1", "?"] * 10), GOOD, "'\\?' in row 2 of 'b'"),
-    "dates": (frame(b=pd.Timestamp("2024-01-01")), GOOD, "'b' is not numeric"),
+    "dates": (frame(b=pd.Timestamp("2024-01-01")), GOOD, "'b' holds dates .*; leave it out with"),
     "complex": (frame(b=1j), GOOD, "'b' is not numeric"),
     "NaN": (frame(b=[np.nan] * 2 + [1.0, 2.0] * 9), GOOD, "missing values: 2 in 'b' of the first table"),
     "null": (GOOD, frame(a=[None, *range(19)]), "missing values: 1 in 'a' of the second table"),
@@ -82,7 +83,11 @@ TABLES = {
         GOOD.rename(columns={"a": "d"}),
         "'d' missing in the first table, 'a' missing in the s",
     ),
-    "constant": (GOOD, frame(b=0.1), "column 'b' is constant in the second table; drop it"),
+    "constant": (
+        GOOD,
+        frame(b=0.1),
+        "column 'b' is constant in the second table; leave it out with .*--drop b",
+    ),
     "one row": (GOOD.iloc[:1], GOOD, "first table has 1 row"),
     "no row": (GOOD.iloc[:0], GOOD, "first table has 0 rows"),
     "one column": (GOOD[["a"]], GOOD[["a"]], "first table has 1 column"),
@@ -327,8 +332,8 @@ def test_headers_may_count_and_may_be_long(tmp_path):
 
 
 def test_text_in_a_file_is_shown_where_it_is(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,NA\n2,3\n4,oops\n")
-    with pytest.raises(InputError, match="'oops' in row 3 of 'b'"):
+    (tmp_path / "t.csv").write_text("\na,b\n1,NA\n\n2,3\n4,oops\n")
+    with pytest.raises(InputError, match=r"'b' is not numeric .'oops' in line 6 of '.*t.csv'."):
         align_tables(read_table(tmp_path / "t.csv"), GOOD, columns=["a", "b"])
 
 

@@ -172,7 +172,7 @@ class TestPlot:
             Edge("b", "c", change="reversed-sign", delta=-2.0),
         ]
         shown = {text.get_text() for text in plot_difference(graph(["a", "b", "c"], edges)).texts}
-        assert shown == {"a", "b", "c", "added", "reversed-sign", "From first to second, causes on top"}
+        assert shown == {"a", "b", "c", "added", "reversed sign", "From first to second, causes on top"}
 
     def test_the_less_sure_the_paler(self) -> None:
         edges = [

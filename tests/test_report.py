@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 from answers import HOSTILE, graph, random_graph
 
-from diffdag.changes import Edge
+from diffdag.changes import Edge, MeanChange
+from diffdag.evidence import GlobalTest
 from diffdag.report.page import render_fragment, render_page, render_svg
 from diffdag.report.text import NumberFormat, edge_words, printable
 from diffdag.result import DifferenceResult
+from diffdag.scatter import Cloud, EdgeScatter
+from diffdag.validation import InputError
 
 
 class _Reader(HTMLParser):
@@ -97,8 +100,9 @@ class TestPage:
             "Mind the gap.",
             "1906.12024",
             "+0.500 ± 0.050",
+            "Delta first − second",
         ):
-            assert words in page
+            assert words in _Reader(page).words
         assert page.startswith("<!DOCTYPE html>")
 
     def test_the_script_gets_the_names_as_they_are(self) -> None:
@@ -128,10 +132,63 @@ class TestPage:
         data = json.loads(_Reader(render_page(graph(names, edges))).code[0])
         assert [edge["words"].split(" ")[0] for edge in data["edges"]].count("a") == 4
 
+    def test_numbers_read_the_same_everywhere(self) -> None:
+        cloud = Cloud((), (), 4.474, 0.0, -2.0, 2.0, 1.0)
+        other = replace(cloud, slope=0.5)
+        result = graph(
+            ["a", "b", "c"],
+            [Edge("a", "b", True, "reversed-sign", 4.474, 0.5, 3.974, 0.1), Edge("b", "c", directed=False)],
+            mean_list=(MeanChange("c", 12.3, 12.122, 0.178, 0.033, 1e-4),),
+            scatters=(EdgeScatter("a", "b", True, False, cloud, other),),
+            labels=("baseline", "u0126"),
+        )
+        page = _Reader(render_page(result))
+        for words in ("4.47", "+0.178 ± 0.033", "reversed sign", "baseline minus u0126"):
+            assert words in page.words
+            assert words in result.summary()
+        assert "reversed-sign" not in page.words + result.summary()
+        data = json.loads(page.code[0])["edges"][0]
+        assert data["scatter"]["slopes"] == ["4.47", "0.50"]
+        assert ["Delta, baseline minus u0126", "+3.97 ± 0.10"] in data["facts"]
+        assert data["change"] == "reversed-sign"
+
+    def test_the_summary_says_what_delta_is(self) -> None:
+        labels = ("baseline", "a condition whose name is far too long for a table")
+        edges = [Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1)]
+        lines = graph(["a", "b"], edges, labels=labels).summary().splitlines()
+        assert "delta: baseline minus a condition w...g for a table" in lines
+        unsized = graph(["a", "b"], [Edge("a", "b", directed=False)], labels=labels)
+        assert "delta:" not in unsized.summary()
+
+    @pytest.mark.parametrize(
+        ("before", "said"),
+        [
+            (3, "1 of 3 edges kept so that at most 5 % are expected to be false"),
+            (1, "all edges found (1) are kept: at most 5 % are expected to be false"),
+            (None, "1 edge kept so that at most 5 % are expected to be false"),
+        ],
+    )
+    def test_it_says_what_a_target_for_false_edges_did(self, before: int | None, said: str) -> None:
+        settings = {"fdr": 0.05} if before is None else {"fdr": 0.05, "edges_before_fdr": before}
+        edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1, 0.97)
+        result = graph(["a", "b"], [edge], settings=settings)
+        for words in (" ".join(result.summary().split()), _Reader(render_page(result)).words):
+            assert said in words
+            assert "edges_before_fdr" not in words
+
+    @pytest.mark.parametrize(
+        ("pvalue", "said"),
+        [(0.001, "the tables differ (p = 0.001"), (0.4, "no sign that anything changed (p = 0.4")],
+    )
+    def test_it_says_what_the_global_test_found(self, pvalue: float, said: str) -> None:
+        result = graph(["a", "b"], [], global_test=GlobalTest(pvalue, 999, {}))
+        assert f"Global test: {said}, 999 permutations of the rows)" in result.summary()
+        assert said in _Reader(render_page(result)).words
+
     def test_it_advises_what_has_not_been_asked_for(self) -> None:
         edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1)
         plain = render_page(graph(["a", "b"], [edge], samples=(50, 60)))
-        assert "--confidence 200" in plain
+        assert "How sure each change is: <code>--confidence 200" in plain
         assert "--intervals split" in plain
         sure = replace(edge, confidence=0.9, low=-1.2, high=-0.8)
         assert "--confidence" not in render_page(graph(["a", "b"], [sure], samples=(50, 60)))
@@ -171,7 +228,20 @@ class TestPage:
         found = _Reader(page)
         assert "In the brain" in found.words
         assert "b" not in found.tags
-        assert "<style" not in page[page.index('class="brain"') :]
+        assert "<style" not in page[page.index('class="brain light"') :]
+        ids = [value for name, value in found.attributes if name == "id"]
+        assert len(ids) == len(set(ids)) > 10
+        used = {value for name, value in found.attributes if name == "xlink:href" and value}
+        assert {value.removeprefix("#") for value in used} <= set(ids)
+        assert {value.split("-")[0] for value in used} == {"#light", "#dark"}
+
+    def test_a_brain_that_cannot_be_drawn_costs_no_report(self) -> None:
+        result = graph(["a", "b"], [Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1)])
+        words = _Reader(render_page(result, coordinates={"elsewhere": (0.0, 1.0, 2.0)})).words
+        assert "There is no picture: coordinates have nothing for 'a' and 'b'" in words
+        assert "a → b added" in words
+        with pytest.raises(InputError, match="three numbers"):
+            render_page(result, coordinates={"a": (0.0, 1.0)})
 
     def test_repr_in_notebooks(self) -> None:
         html = random_graph(5, 4)._repr_html_()

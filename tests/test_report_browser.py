@@ -159,12 +159,34 @@ class TestExploring:
         page.get_by_role("button", name="baseline", exact=True).click()
         assert rows(page)[-1] == "Akt — PKA"  # what is unknown comes last
 
+    def test_reset_means_everything_as_it_was(self, show):
+        page = show(SMALL)
+        slider = page.locator("input[data-filter=size]")
+        assert slider.get_attribute("aria-valuetext") == "any"
+        before, panel = rows(page), page.locator(".detail h3").inner_text()
+        page.get_by_role("button", name="Edge", exact=True).click()
+        page.locator("table.edges tr[data-edge='2'] td.kind").click()
+        slide(page, "size", 50)
+        assert slider.get_attribute("aria-valuetext") == "at least 0.4"
+        page.get_by_role("button", name="Reset").click()
+        assert slider.get_attribute("aria-valuetext") == "any"
+        assert rows(page) == before
+        assert page.locator("th[aria-sort]:not([aria-sort=none])").count() == 0
+        assert page.locator(".detail h3").inner_text() == panel
+
     def test_an_edge_tells_its_story(self, show):
         page = show(SMALL)
         page.locator("table.edges tr[data-edge='1'] td.kind").click()
         said = page.locator(".detail").inner_text()
         assert "Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126." in said
-        for words in ("+0.500 ± 0.050", "97%", "baseline: slope 0.5", "u0126: slope -0.2", "30 of 853", "90%"):
+        for words in (
+            "+0.500 ± 0.050",
+            "97%",
+            "baseline: slope 0.500",
+            "u0126: slope -0.200",
+            "30 of 853",
+            "90%",
+        ):
             assert words in said
         assert page.locator(".detail circle").count() == page.locator(".detail polygon").count() == 31
         assert page.locator("g.edge.selected").get_attribute("data-edge") == "1"
@@ -187,6 +209,22 @@ class TestExploring:
         assert "Noise variance changed: Mek" in page.locator(".detail").inner_text()
         page.locator(".view").click(position={"x": 5, "y": 5})
         assert page.locator(".faded").count() == 0
+
+    def test_edges_beyond_those_drawn_count_too(self, show):
+        names = [f"v{k}" for k in range(24)]
+        pairs = list(combinations(names, 2))[:270]  # the last ones are too small to be drawn
+        edges = [Edge(a, b, True, "added", 0.0, 1.0, -9.0 + k / 50, 0.1) for k, (a, b) in enumerate(pairs)]
+        page = show(answer(names, edges, scatters=()))
+        assert page.locator(".count").inner_text() == "270 of 270 changes shown, 250 drawn"
+        chosen = "v23"
+        mine = sum(chosen in pair for pair in pairs)
+        assert mine > page.locator("g.edge").evaluate_all(TOUCHING, chosen)
+        node = page.locator(f"g.node[aria-label^='{chosen}:']")
+        assert node.get_attribute("aria-label") == f"{chosen}: {mine} changes"
+        node.focus()
+        page.keyboard.press("Enter")
+        assert page.locator("table.edges tbody tr:not(.faded)").count() == mine
+        assert page.locator(".detail .changes li").count() == mine
 
     def test_dragging_moves_a_node_and_its_edges(self, show):
         page = show(SMALL)
@@ -293,6 +331,7 @@ class TestNames:
             page.locator("table.edges tbody tr").nth(number).locator("td").nth(1).click()
             assert page.locator(".detail h3 bdi").first.text_content() == printable(HOSTILE[number])
         page.get_by_text("The data behind every change").click()
+        page.mouse.move(0, 0)
         page.locator("g.node").first.focus()
         assert printable(HOSTILE[0]) in page.locator("#tip").inner_text()
         assert page.locator("img, iframe, b").count() == 0
@@ -312,6 +351,32 @@ class TestNames:
 
 
 class TestReaders:
+    def test_a_frame_has_room_for_two_columns(self, show, visit):
+        boxes = "document.querySelectorAll('.picture, .detail, .listing')"
+        where = f"[...{boxes}].map((e) => e.getBoundingClientRect()).map((b) => [b.left, b.top, b.bottom])"
+        visit.page.set_viewport_size({"width": 970, "height": 800})
+        page = show(SMALL)
+        picture, detail, listing = page.evaluate(where)
+        assert detail[0] > picture[0]
+        assert listing[1] - picture[2] < 40  # no gap, however long the panel is
+        assert page.locator(".listing .scroll").evaluate("(e) => e.scrollWidth <= e.clientWidth")
+        arrow_beside = page.get_by_role("button", name="Confidence").bounding_box()["height"] < 35
+        assert arrow_beside
+        assert page.locator("th[data-key=delta]").inner_text().split() == ["Delta", "baseline", "−", "u0126"]
+        page.set_viewport_size({"width": 860, "height": 800})
+        picture, detail, listing = page.evaluate(where)
+        assert detail[0] == picture[0]
+        assert page.locator(".detail svg.plot").first.bounding_box()["width"] <= 420
+
+    def test_names_in_the_headline_stay_whole(self, show, visit):
+        visit.page.set_viewport_size(PHONE)
+        names = ["superior-temporal gyrus", "beta-catenin of the left"]
+        page = show(answer(names, [Edge(*names, True, "added", 0.0, 1.0, -1.0, 0.1)]))
+        lines = "(all) => all.map((e) => Math.round(e.getBoundingClientRect().height))"
+        assert len(set(page.locator("h1 .whole").evaluate_all(lines))) == 1
+        assert page.locator("h1 .whole").first.bounding_box()["height"] < 40
+        assert no_sideways_scrolling(page)
+
     def test_a_phone(self, show, visit):
         visit.page.set_viewport_size(PHONE)
         page = show(SMALL)
@@ -344,6 +409,31 @@ class TestReaders:
         for words in ("tails are heavy", "ghoshal2019direct", "How often resamples"):
             assert words in page.locator("main").text_content()
         assert page.get_by_text("clear").is_visible()  # among all checks
+
+    def test_paper_says_what_is_left_out_and_leaves_no_trace(self, show):
+        page = show(SMALL)
+        left_out = page.locator(".filtered")
+        page.emulate_media(media="print")
+        assert left_out.inner_text() == ""
+        page.emulate_media(media="screen")
+        slide(page, "confidence", 98)
+        assert not left_out.is_visible()
+        page.get_by_text("All checks").click()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        assert left_out.inner_text() == "1 of 4 changes shown; the others are filtered out."
+        assert page.locator("details:not([open])").count() == 0
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.locator("details[open] summary").all_text_contents() == ["All checks"]
+
+    def test_the_brain_suits_its_ground(self, show, visit):
+        places = {name: (10.0 * k, 20.0 - 9 * k, 5.0 * k) for k, name in enumerate(SMALL.variables)}
+        page = show(SMALL, lambda result: render_page(result, coordinates=places))
+        for scheme, media in (("light", "screen"), ("dark", "screen"), ("dark", "print")):
+            page.emulate_media(color_scheme=scheme, media=media)
+            shown = page.locator(".brain:visible")
+            assert shown.get_attribute("class") == f"brain {'light' if media == 'print' else scheme}"
+            assert shown.locator("svg").bounding_box()["height"] > 100
 
     def test_nothing_is_cut_off_on_paper(self, show, visit):
         visit.page.set_viewport_size({"width": 670, "height": 950})  # A4 with margins
@@ -379,6 +469,7 @@ class TestReaders:
         assert page.evaluate("getComputedStyle(document.querySelector('g.node')).transitionDuration") == "0s"
 
 
+TOUCHING = "(lines, name) => lines.filter((e) => e.getAttribute('aria-label').includes(name)).length"
 CONTRASTS = """() => {
   const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
     .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
@@ -452,3 +543,8 @@ class TestSeveralConditions:
         page.locator(".panels a").first.click()
         assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "pair-1"
         assert page.locator("#pair-1 g.edge:not(.gone)").count() == 4
+        page.get_by_role("tab", name="<b>third</b>").click()
+        page.evaluate("scrollTo(0, 0)")
+        page.locator(".panels a").first.click()  # the address is that of the link already
+        assert page.locator("[role=tabpanel]:visible").get_attribute("id") == "pair-1"
+        assert page.evaluate("scrollY") > 100

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import http.client
 import io
 import json
@@ -20,17 +22,20 @@ from urllib.parse import quote, urlsplit
 import httpx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from diffdag import cli, files
 from diffdag.sem import simulate_pair
-from diffdag.serve import work
-from diffdag.serve.child import FAULT, LOST
+from diffdag.serve import app, work
+from diffdag.serve.child import FAULT, LOST, Child, LostError
+from diffdag.serve.folder import Folder
 from diffdag.serve.jobs import Job, Jobs
 from diffdag.serve.look import compare, group_columns, look
 from diffdag.serve.options import DEFAULTS, check_options, settings_of
 from diffdag.serve.server import open_port
-from diffdag.serve.uploads import ENDINGS, UnknownError, Uploads
+from diffdag.serve.session import Session
+from diffdag.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.validation import InputError
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
@@ -48,6 +53,10 @@ def text(frame):
 
 class Server:
     """A real `diffdag serve`, and a client that has entered."""
+
+    WELCOME = (
+        "diffdag: the page is open to you alone, and nothing leaves this computer; Ctrl-C ends the program\n"
+    )
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.out = folder, folder / "out"
@@ -69,9 +78,20 @@ class Server:
         self.entered = self.client.get(self.address)
 
     @property
+    def said(self):
+        return (self.folder / "stderr").read_text()
+
+    @property
     def stored(self):
         """What it keeps in its temporary folder."""
-        return sorted(path for path in self.folder.glob("diffdag-serve-*/**/*") if path.is_file())
+        parts = [
+            Path(place) / name
+            for folder in self.folder.glob("diffdag-serve-*")
+            for part in ("uploads", "tasks", "jobs")
+            for place, _, names in os.walk(folder / part)
+            for name in names
+        ]
+        return sorted(parts)
 
     def upload(self, name, content):
         return self.client.post(f"/files?name={quote(name)}", content=content)
@@ -136,9 +156,7 @@ def server(tmp_path_factory):
     made.close()
     assert made.process.returncode == 0
     assert made.stored == []
-    said = (made.folder / "stderr").read_text()
-    assert "Traceback" not in said
-    assert said.endswith("diffdag: ended\n")
+    assert made.said == f"{Server.WELCOME}diffdag: ended\n"
 
 
 def raw(server, method, path, body=None, **headers):
@@ -187,8 +205,11 @@ class TestPath:
         assert result["variables"] == ["a", "b", "c", "d"]
         saved = server.client.get(f"/jobs/{key}/edges.csv?save")
         assert saved.headers["content-disposition"] == 'attachment; filename="edges.csv"'
+        assert server.client.get(f"/jobs/{key}/graph.cyjs").json()["data"]["name"]
+        assert server.client.get(f"/jobs/{key}/picture.svg").text.endswith("</svg>\n")
         archive = zipfile.ZipFile(io.BytesIO(server.client.get(f"/jobs/{key}/answer.zip").content))
         assert json.loads(archive.read("answer/result.json")) == result
+        assert {"answer/graph.cyjs", "answer/picture.svg"} <= set(archive.namelist())
         kept = Path(job["kept"])
         assert kept.parent == server.out
         assert (kept / "report.html").read_text(encoding="utf-8") == report.text
@@ -235,15 +256,15 @@ class TestTrouble:
         keys.append(server.upload("bad <i>.csv", b"a,b\n1,2\n3\n").json()["key"])
         answer = server.look(keys)
         assert answer.status_code == 422
-        words = "row 2 of 'bad <i>.csv' has 1 field and the header has 2; check the export"
+        words = "line 3 of 'bad <i>.csv' has 1 field and the header has 2; check the export"
         assert answer.json() == {"error": words}
 
     def test_a_fit_that_cannot_be_says_why(self, server):
         keys = server.upload_pair(FIRST, SECOND.assign(c="text"))
         key = server.start(keys).json()["key"]
         job = server.wait_for(key, "failed", "done")
-        assert job["message"].startswith("column 'c' is not numeric ('text' in row 1")
-        assert job["message"].endswith("; leave out these columns (under Checks)")
+        assert job["message"].startswith("column 'c' is not numeric ('text' in line 2 of '")
+        assert job["message"].endswith("; leave it out (under Checks)")
         assert not job["logged"]
         assert server.client.get(f"/jobs/{key}/report.html").status_code == 404
 
@@ -253,13 +274,34 @@ class TestTrouble:
             ({"files": ["nonsense"]}, 404, "not here any more"),
             ({"files": []}, 422, "choose one or two files"),
             ({"files": ["a"] * 3}, 422, "choose one or two files"),
-            ([], 422, "not a JSON object"),
+            ({"files": ["a"], "options": {"first": "\ud800"}}, 404, "not here any more"),
+            ([], 400, "not a JSON object"),
         ],
     )
     def test_nonsense_is_refused(self, server, asked, status, message):
-        answer = server.client.post("/jobs", json=asked)
+        answer = server.client.post("/jobs", content=json.dumps(asked))
         assert answer.status_code == status
         assert message in answer.json()["error"]
+
+    def test_half_a_character_and_endless_brackets(self, server):
+        key = server.upload("cells.csv", text(FIRST.assign(g=["u", "v"] * 150))).json()["key"]
+        asked = {"files": [key], "options": {"group": "g", "first": "\ud800", "second": "v"}}
+        answer = server.client.post("/jobs", content=json.dumps(asked))
+        assert answer.status_code == 422
+        assert "option 'first'" in answer.json()["error"]
+        for body in ("[" * 200_000, '{"a":' * 200_000):
+            assert server.client.post("/look", content=body).status_code == 400
+        names = io.BytesIO()
+        np.savez(names, table=FIRST.to_numpy(), names=["\ud800", "b", "c", "d"])
+        keys = [server.upload("t.npz", names.getvalue()).json()["key"] for _ in range(2)]
+        assert json.loads(server.look(keys).content)  # whatever it says
+        assert server.client.get("/state").status_code == 200
+
+    def test_there_are_no_sockets_of_the_web(self, server):
+        headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
+        assert raw(server, "GET", "/state", Sec_WebSocket_Key="x", **headers)[0] == 200
+        assert raw(server, "GET", "/state", Sec_WebSocket_Key="x", Cookie="", **headers)[0] == 403
+        assert server.said == Server.WELCOME
 
     def test_one_table_needs_a_group(self, server):
         key = server.upload("one.csv", text(FIRST)).json()["key"]
@@ -289,6 +331,8 @@ class TestTrouble:
         assert server.job(first)["state"] == "cancelled"
 
         server.wait_for(second, "running")
+        job = server.job(first)
+        assert (job["state"], job["message"], job["logged"]) == ("cancelled", "", False)
         (worker,) = until(lambda: [pid for pid in children_of(server.process.pid) if pid != worker])
         os.kill(worker, signal.SIGKILL)
         job = server.wait_for(second, "failed")
@@ -315,6 +359,97 @@ class TestTrouble:
             f"the answer could not be written to '{tmp_path / 'nowhere' / 'answer-1'}'"
         )
         assert job.message.endswith("download it from here")
+
+
+def ask_for_a_look(server, keys):
+    """A request whose sender can leave, and the process that works on it."""
+    before = children_of(server.process.pid)
+    body = json.dumps({"files": keys, "options": {}})
+    cookie = "; ".join(f"{name}={value}" for name, value in server.client.cookies.items())
+    head = f"POST /look HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nCookie: {cookie}\r\n"
+    wire = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    wire.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+    return wire, lambda: until(lambda: [*set(children_of(server.process.pid)) - set(before)])[0]
+
+
+def test_looks_take_turns_and_end_with_whoever_asked(server):
+    keys = server.upload_pair(FIRST, SECOND)
+    wire, child = ask_for_a_look(server, keys)
+    worker = child()
+    os.kill(worker, signal.SIGSTOP)  # a look that takes for ever
+    others = [ask_for_a_look(server, keys)[0] for _ in range(45)]  # more than there are threads
+    began = time.monotonic()
+    key = server.start(keys).json()["key"]
+    server.cancel(key)
+    assert server.upload("t.csv", text(FIRST)).status_code == 201
+    assert server.job(key)["state"] == "cancelled"
+    assert time.monotonic() - began < 5
+    assert alive(worker)
+    for other in others[1:]:
+        other.close()
+    wire.close()
+    until(lambda: not alive(worker))
+    with others[0] as last:
+        assert last.recv(15) == b"HTTP/1.1 200 OK"
+    until(lambda: not children_of(server.process.pid))
+
+
+class TestLack:
+    """Memory and disks that are full are no faults of the program."""
+
+    @pytest.mark.parametrize(
+        ("error", "words"),
+        [
+            (MemoryError(), "memory ran out; leave out columns, take fewer rows"),
+            (pa.ArrowMemoryError("malloc of size 64 failed"), "memory ran out"),
+            (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory ran out"),
+            (OSError(errno.ENOSPC, "No space left on device"), "the disk is full; make room"),
+        ],
+    )
+    def test_in_a_task(self, tmp_path, monkeypatch, error, words):
+        def fail(*_):
+            raise error
+
+        monkeypatch.setitem(work.DOERS, "look", fail)
+        (tmp_path / "task.json").write_text('{"kind": "look"}')
+        work.main(tmp_path, io.BytesIO())
+        assert json.loads((tmp_path / "answer.json").read_bytes())["error"].startswith(words)
+
+    def test_a_fault_stays_one(self, tmp_path, monkeypatch):
+        def fail(*_):
+            raise FileNotFoundError(errno.ENOENT, "No such file")
+
+        monkeypatch.setitem(work.DOERS, "look", fail)
+        (tmp_path / "task.json").write_text('{"kind": "look"}')
+        with pytest.raises(FileNotFoundError):
+            work.main(tmp_path, io.BytesIO())
+
+    def test_where_not_even_that_can_be_written(self, tmp_path, monkeypatch):
+        def fail(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setitem(work.DOERS, "look", lambda *_: {})
+        monkeypatch.setattr(work, "write_atomic", fail)
+        (tmp_path / "task.json").write_text('{"kind": "look"}')
+        with pytest.raises(SystemExit) as ended:
+            work.main(tmp_path, io.BytesIO())
+        child = Child.__new__(Child)
+        child.folder = tmp_path
+        with pytest.raises(InputError, match="the disk is full") as caught:
+            child._answer(ended.value.code)
+        assert not isinstance(caught.value, LostError)
+
+    def test_before_a_task_begins(self, tmp_path):
+        jobs = Jobs(tmp_path, None)
+        job = Job("key", 1, "a and b", tmp_path / "no such folder", {})
+        jobs._do(job)
+        assert job.state == "failed"
+        assert job.message.startswith("the program cannot use its folder for temporary files (no such file")
+        assert not job.logged
+
+    def test_in_a_file_that_is_read(self, tmp_path):
+        with pytest.raises(InputError, match="memory ran out while reading"), files.reading(tmp_path, ".csv"):
+            raise pa.ArrowMemoryError("malloc of size 64 failed")
 
 
 class TestLimit:
@@ -353,8 +488,60 @@ class TestLimit:
         assert uploads.find(added[2].key) == added[2]
         assert len(list(tmp_path.glob("*/table.csv"))) == 24
 
+    def test_large_files_make_room_sooner(self, tmp_path):
+        uploads = Uploads(tmp_path, LIMIT)
+
+        def add(number):
+            place = tmp_path / str(number) / "table.csv"
+            place.parent.mkdir()
+            place.write_text("a,b\n")
+            return uploads.add("t.csv", place, 900_000)  # so it says
+
+        first, second, *_ = [add(number) for number in range(4)]
+        uploads.find(first.key)  # in use
+        add(4)
+        assert uploads.find(first.key) == first
+        with pytest.raises(UnknownError, match="choose it again"):
+            uploads.find(second.key)
+        assert not second.path.exists()
+
+    def test_few_files_come_at_once(self, tmp_path):
+        uploads = Uploads(tmp_path, LIMIT)
+
+        async def send(gate):
+            async def chunks():
+                yield b"a,b\n"
+                await gate.wait()
+
+            return await uploads.receive("t.csv", chunks(), None)
+
+        async def send_five():
+            gate = asyncio.Event()
+            sent = [asyncio.create_task(send(gate)) for _ in range(4)]
+            await asyncio.sleep(0)
+            with pytest.raises(InputError, match="4 files are on their way"):
+                await send(gate)
+            gate.set()
+            await asyncio.gather(*sent)
+            return await send(gate)
+
+        assert asyncio.run(send_five()).size == 4
+
 
 class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "label"),
+        [
+            ("res.2024.csv", "res.2024"),
+            ("a\u202e.csv", "a\\u202e"),
+            ("C:\\data\\week 1.CSV.gz", "week 1"),
+            ("../../x.tsv", "x"),
+            (".csv", ".csv"),
+        ],
+    )
+    def test_what_a_condition_is_called(self, name, label):
+        assert label_of(name) == label
+
     @pytest.mark.parametrize(
         "name",
         [
@@ -489,6 +676,48 @@ class TestEnd:
         server.process.stdout.close()
         server.client.close()
 
+    def test_impatience_is_no_fault(self, tmp_path):
+        server = Server(tmp_path)
+        for _ in range(3):
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.002)
+        server.close()
+        assert server.process.returncode == 0
+        assert server.said == f"{Server.WELCOME}diffdag: ended\n"
+        assert not list(tmp_path.glob("diffdag-serve-*"))
+
+    def test_what_killed_servers_left_is_removed(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        living, killed = Folder(), Folder()
+        (killed.path / "uploads").mkdir()
+        os.close(killed._lock)  # as the system does
+        (tmp_path / "diffdag-serve-other").mkdir()  # without a lock of ours
+        (tmp_path / "diffdag-serve-link").symlink_to(living.path)
+        Session(limit=LIMIT).close()
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {living.path.name, "diffdag-serve-other", "diffdag-serve-link"}
+        living.close()
+        assert not living.path.exists()
+
+    def test_the_browser_is_led_by_a_file_for_one_user(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        opened = []
+        monkeypatch.setattr("webbrowser.open", opened.append)
+        session = Session(limit=LIMIT)
+        door = session.door("http://127.0.0.1:1/?token=secret")
+
+        def serve(listener, *, limit, out, ready):
+            listener.close()
+            ready("http://127.0.0.1:1/?token=secret", door)
+
+        monkeypatch.setattr("diffdag.serve.server.serve", serve)
+        assert cli.run(["serve", "--port", "0"]) == 0
+        until(lambda: opened == [door.as_uri()])
+        assert 'url=http://127.0.0.1:1/?token=secret"' in door.read_text()
+        assert [path.stat().st_mode & 0o777 for path in (door, door.parent)] == [0o600, 0o700]
+        session.close()
+        assert not door.exists()
+
     def test_a_port_that_is_taken(self, capsys):
         with open_port(0) as taken:
             port = taken.getsockname()[1]
@@ -529,7 +758,7 @@ class TestLook:
         assert seen["only"] == ("only in A", False, False)
         assert seen["late"] == ("only in B", False, False)
         assert seen["id"] == ("counts the rows", False, True)
-        assert seen["word"] == ("not numbers (“w” in row 1 of A)", False, False)
+        assert seen["word"] == ("is not numeric ('w' in row 1 of 'word' in the A table)", False, False)
         assert seen["flat"] == ("the same value in every row of A", False, False)
         assert seen["far"][1:] == (False, False)
         assert seen["sparse"] == ("missing in most rows", False, True)
@@ -565,6 +794,39 @@ class TestLook:
         assert seen["groups"] == [{"name": "007", "rows": 300}, {"name": "008", "rows": 300}]
         assert seen["labels"] == ("007", "008")
 
+    def test_groups_are_called_the_same_everywhere(self, tmp_path, monkeypatch):
+        reads = []
+
+        def read(path, **options):
+            reads.append(options)
+            return files.read_table(path, **options)
+
+        monkeypatch.setattr("diffdag.serve.look.read_table", read)
+        FIRST.assign(g=["1.0", "2"] * 150).to_csv(tmp_path / "t.csv", index=False)
+        seen = look([tmp_path / "t.csv"], ["t"])
+        assert seen["choice"] == {"group": "g", "first": "1.0", "second": "2"}
+        assert len(reads) == 2
+        again = look([tmp_path / "t.csv"], ["t"], **seen["choice"])
+        assert (again["candidates"], again["groups"]) == (seen["candidates"], seen["groups"])
+        assert len(reads) == 3
+        FIRST.assign(g=["u", "v"] * 150).to_csv(tmp_path / "t.csv", index=False)
+        look([tmp_path / "t.csv"], ["t"])
+        assert len(reads) == 4
+
+    def test_a_likely_column_that_fails_is_passed_over(self, tmp_path):
+        odd = ["1", "1.0", "1.00", "2", "2.0", "2.00"]  # two numbers, and no group of three rows
+        (tmp_path / "t.csv").write_text(
+            "a,b,h,g\n" + "".join(f"{k * k},{5 - k},{odd[k]},{k % 2}\n" for k in range(6))
+        )
+        assert look([tmp_path / "t.csv"], ["t"])["choice"]["group"] == "g"
+
+    def test_group_columns_that_are_none(self, tmp_path):
+        (tmp_path / "t.csv").write_text("g,g,a,b\n" + "".join(f"{k % 2},0,{k},{k * k}\n" for k in range(9)))
+        with pytest.raises(InputError, match="'zzz' does not exist"):
+            look([tmp_path / "t.csv"], ["t"], group="zzz")
+        with pytest.raises(InputError, match="'g' appears more than once"):
+            look([tmp_path / "t.csv"], ["t"], group="g")
+
     def test_no_groups(self, tmp_path):
         FIRST.to_csv(tmp_path / "t.csv", index=False)
         with pytest.raises(InputError, match="choose a second file"):
@@ -574,8 +836,6 @@ class TestLook:
             look([tmp_path / "t.csv"], ["t"], group="g")
 
     def test_groups_are_few_and_have_rows(self):
-        import pyarrow as pa  # noqa: PLC0415
-
         table = pa.table(
             {
                 "x": np.linspace(0, 1, 8),
@@ -637,8 +897,9 @@ def test_messages_name_files_as_the_user_does(tmp_path):
 
 
 def test_a_fault_is_no_traceback(tmp_path):
-    from diffdag.serve.child import Child, LostError  # noqa: PLC0415
-
-    with pytest.raises(LostError, match=FAULT):
+    with pytest.raises(LostError, match=FAULT) as caught:
         Child(tmp_path, {"kind": "nonsense"}).follow(lambda told: None)
     assert "KeyError" in (tmp_path / "log.txt").read_text()
+    answer = asyncio.run(app._refused(None, caught.value))
+    assert answer.status_code == 500
+    assert "KeyError: 'nonsense'" in json.loads(answer.body)["log"]

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,8 +21,15 @@ PATIENCE = 90_000  # the first fit may compile
 RNG = np.random.default_rng(5)
 
 
+class Place(NamedTuple):
+    """Where a server is, and the folder of its temporary files."""
+
+    address: str
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
     process = subprocess.Popen(
         [sys.executable, "-m", "diffdag", "serve", "--port", "0", "--no-browser", "--limit", "1"],
@@ -31,21 +40,21 @@ def address(tmp_path_factory):
     )
     assert process.stdout is not None
     with process.stdout:
-        yield process.stdout.readline().strip()
+        yield Place(process.stdout.readline().strip(), folder)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
 
 
 @pytest.fixture
-def page(visit, address):
+def page(visit, place):
     """The page, entered; nothing may complain, ask elsewhere or pop up."""
     asked = []
     visit.page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
-    visit.page.goto(address)
+    visit.page.goto(place.address)
     yield visit.page
     assert visit.complaints == []
     assert asked == []
-    base = address.split("?")[0]
+    base = place.address.split("?")[0]
     assert [url for url in visit.requests if not url.startswith((base, "data:", "blob:"))] == []
 
 
@@ -63,11 +72,21 @@ def check(page):
     page.wait_for_selector("#checks:not([hidden])", timeout=PATIENCE)
 
 
-def forgive_refusal(visit):
+def forgive_refusal(visit, status="422 (Unprocessable Entity)"):
     """Chromium notes on the console that a request was refused; the test wanted that."""
     (said,) = visit.complaints
-    assert said == "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
+    assert said == f"Failed to load resource: the server responded with a status of {status}"
     visit.complaints.clear()
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.id")
+
+
+def choose(page, *paths):
+    for number, path in enumerate(paths):
+        page.set_input_files(f"#file-{number}", path)
+        page.locator(".slot").nth(number).get_by_text(f"{path.name}, ").wait_for()
 
 
 def test_a_newcomers_way_with_hostile_names(page, tmp_path):
@@ -87,7 +106,9 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
     assert (
         page.inner_text("#overview") == "<i>before: 300 rows. after: 300 rows. 4 of 5 columns will be compared."
     )
-    assert "(“<script>alert(2)</script>” in row 1 of <i>before)" in page.inner_text("#remarked")
+    assert "is not numeric ('<script>alert(2)</script>' in line 2 of '<i>before.csv')" in page.inner_text(
+        "#remarked"
+    )
     assert page.inner_text("#gap-says").endswith("are left out: 3 of 300 rows of <i>before.")
     page.click("#others-title")
     assert [name in page.inner_text("#checks") for name in HOSTILE] == [True] * 4
@@ -104,6 +125,7 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
     report = page.frame_locator("#report")
     assert "possible edges changed" in report.locator("h1").inner_text()
     assert fits_the_screen(page)
+    assert page.locator(".step:visible").all_inner_texts() == ["1", "2", "3", "4"]
     with page.expect_download() as saved:
         page.click("text=Table of changes")
     assert saved.value.suggested_filename == "edges.csv"
@@ -113,24 +135,116 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
     page.wait_for_selector("#answer:not([hidden])")
     assert page.inner_text("#jobs .name") == "1. <i>before and after"
 
+    choose(page, write(tmp_path, "other.csv", first))
+    assert page.is_hidden("#report")  # it is about other files
+    assert fits_the_screen(page)
+    page.click("text=Show it again")
+    assert page.is_visible("#report")
+    assert focused(page) == "answer-title"
 
-def test_groups_and_cancel(page, tmp_path):
+
+def test_groups_and_cancel(page, visit, tmp_path):
     table = pd.DataFrame(RNG.standard_normal((600, 40)), columns=[f"x{k}" for k in range(40)])
     table["group"] = np.repeat(["<b>one", "two", "three"], 200)
-    page.set_input_files("#file-0", write(tmp_path, "cells.csv", table))
+    choose(page, write(tmp_path, "cells.csv", table))
     check(page)
     assert page.input_value("#group") == "group"
     assert page.locator("#first option").all_inner_texts()[0] == "<b>one (200 rows)"
+    page.click("#others-title")
+    page.get_by_label("x7", exact=True).uncheck()
     page.select_option("#first", "two")  # which was the second
-    page.wait_for_selector("#first:not([disabled])", timeout=PATIENCE)
-    assert page.inner_text("#overview").startswith("two: 200 rows. <b>one: 200 rows. 40 of 40 columns")
-    page.click("#start")
-    page.wait_for_selector("#progress:not([hidden])")
-    assert page.inner_text("#progress-name") == "two and <b>one"
-    page.click("#cancel")
-    page.get_by_text("Cancelled. You can change the options above").wait_for()
+    page.get_by_text("two: 200 rows. <b>one: 200 rows. 39 of 40 columns").wait_for(timeout=PATIENCE)
+    assert not page.get_by_label("x7", exact=True).is_checked()
+    page.get_by_text("Checking what is ticked.").wait_for(state="hidden", timeout=PATIENCE)
+    assert page.is_hidden("#problem")
+
+    said = {"error": "nothing of the kind", "log": "<b>the log"}
+    page.route("**/look", lambda route: route.fulfill(status=500, json=said))
+    page.select_option("#first", "three")
+    page.get_by_text("Nothing of the kind.").wait_for()
+    assert (page.input_value("#first"), page.is_enabled("#start")) == ("two", True)
+    page.click("text=The log, for the report")
+    assert page.inner_text("#fault-log") == "<b>the log"
+    forgive_refusal(visit, "500 (Internal Server Error)")
+
+    for _ in range(2):
+        page.click("#start")
+        page.wait_for_selector("#cancel:visible")
+        assert page.inner_text("#progress-name") == "two and <b>one"
+        page.click("#cancel")
+        page.get_by_text("Cancelled. You can change the options above").wait_for()
+        page.locator("#progress-title:focus").wait_for()
     assert page.is_hidden("#cancel")
-    assert "was cancelled" in page.inner_text("#jobs li:first-child")
+    assert page.is_hidden("#log")
+    listed = page.locator("#jobs li")
+    assert listed.nth(0).locator(".what").inner_text() == "was cancelled"
+    page.evaluate("document.activeElement.blur()")
+    listed.nth(1).get_by_text("Show").click()
+    page.locator("#progress-title:focus").wait_for()
+
+
+GATE = """() => {
+    const pass = window.fetch;
+    window.fetch = async (path, asked) => {
+        const { signal, ...rest } = asked;
+        const answer = await pass(path, rest);
+        if (path === "look") await new Promise((open) => {
+            window.openGate = () => { delete document.body.dataset.gate; open(); };
+            document.body.dataset.gate = "shut";
+        });
+        return answer;
+    };
+}"""
+
+
+def test_an_answer_that_comes_late_is_for_nobody(page, tmp_path):
+    table = pd.DataFrame(RNG.standard_normal((60, 4)), columns=["a", "b", "c", "\u202ed"])
+    one, two, three = (
+        write(tmp_path, f"{name}.csv", table + k) for k, name in enumerate(["one", "two", "three"])
+    )
+    choose(page, one, two)
+    page.evaluate(GATE)
+    page.click("#look")
+    page.wait_for_selector("[data-gate]")
+    choose(page, one, three)
+    page.evaluate("openGate()")
+    page.wait_for_timeout(300)
+    assert page.is_hidden("#checks")
+    assert page.is_disabled("#start")
+    assert page.inner_text("#data-says") == ""
+
+    page.click("#look")
+    page.wait_for_selector("[data-gate]")
+    page.evaluate("openGate()")
+    page.wait_for_selector("#checks:visible")
+    assert page.inner_text("#overview").startswith("one: 60 rows. three: 60 rows.")
+    page.click("#others-title")
+    assert page.locator("#fine li").last.inner_text() == "\\u202ed"
+    page.get_by_label("a", exact=True).uncheck()
+    page.get_by_label("Remove the second file").click()  # before what is ticked is looked at
+    page.wait_for_timeout(900)
+    assert page.inner_text("#again") == ""  # and no complaints
+
+
+def test_long_lists_say_what_they_leave_out(page, tmp_path):
+    numbers = pd.DataFrame(RNG.standard_normal((6, 2105)), columns=[f"x{k}" for k in range(2105)]).round(3)
+    numbers.iloc[:, :1050] = 1.0
+    choose(page, write(tmp_path, "one.csv", numbers), write(tmp_path, "two.csv", numbers + 1))
+    check(page)
+    assert page.inner_text("#overview").endswith("1,055 of 2,105 columns will be compared.")
+    assert page.locator("#remarked li").last.inner_text().startswith("and 50 more")
+    page.click("#others-title")
+    assert page.locator("#fine li").last.inner_text().startswith("and 55 more")
+
+
+def test_the_door_leads_to_the_page(visit, place):
+    (door,) = place.folder.glob("diffdag-serve-*/open.html")
+    visit.page.goto(door.as_uri())
+    visit.page.get_by_text("up to 1 MB each").wait_for()
+    assert "token" not in visit.page.url
+    visit.page.reload()
+    visit.page.get_by_text("up to 1 MB each").wait_for()
+    assert visit.complaints == []
 
 
 def test_files_that_are_refused(page, visit, tmp_path):
@@ -177,5 +291,5 @@ def test_two_files_are_dropped_and_the_keyboard_is_enough(page, visit):
     page.keyboard.press("Enter")
     said = page.locator("#data-says.bad")
     said.wait_for(timeout=PATIENCE)
-    assert said.inner_text() == "Row 2 of 'one.csv' has 1 field and the header has 2; check the export."
+    assert said.inner_text() == "Line 3 of 'one.csv' has 1 field and the header has 2; check the export."
     forgive_refusal(visit)

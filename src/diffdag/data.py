@@ -38,7 +38,8 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 _FEWEST = 3  # rows that a covariance needs
-_EFFORT = 1e10  # products up to which linear dependence is looked for once there is an error anyway
+_WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
+_EFFORT = 1e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,8 @@ def align_tables(
     names, notes, found = _select(sources, columns, drop, labels)
     unfit = [column for source in sources for column in source.unfit(names)]
     found += find_text(unfit)
-    fit = tuple(name for name in names if name not in {column.name for column in unfit}) if unfit else names
+    bad = {column.name for column in unfit}
+    fit = tuple(name for name in names if name not in bad)
     arrays = [source.values(fit) for source in sources]
     notes += [*shared, *_counts_note(sources, arrays)]
     kept, gaps = _without_gaps(arrays, fit, missing, words)
@@ -131,12 +133,12 @@ def align_tables(
     if all(len(array) >= _FEWEST for array in kept):
         flat = [array.min(axis=0) == array.max(axis=0) for array in kept]
         found += find_useless("constant", [_chosen(fit, mask) for mask in flat], words)
-    left = len(names) - len({name for problem in found for name in problem.drop} & set(names))
-    if left < 2:  # to leave out more would not help
+    left = set(names) - {name for problem in found for name in problem.drop}
+    if len(left) < 2:  # to leave out more would not help
         found = [problem._replace(drop=()) for problem in found]
-    found += _find_few(arrays, kept, left, missing, words)
+    found += _find_few(arrays, kept, len(left), missing, words)
     if found:
-        found += _find_dependent(kept, fit, found, words)
+        found += _find_dependent(kept, fit, left, words)
         refuse(found, drop or ())
     for array in kept:
         array.flags.writeable = False
@@ -204,20 +206,20 @@ def _find_few(
 
 
 def _find_dependent(
-    arrays: list[FloatArray], names: Sequence[str], found: Sequence[Problem], labels: tuple[str, str]
+    arrays: list[FloatArray], names: Sequence[str], left: set[str], labels: tuple[str, str]
 ) -> list[Problem]:
     """Dependent columns among those that are left, looked for here only if there are other problems to tell."""
-    out = {name for problem in found for name in problem.drop}
-    left = [k for k, name in enumerate(names) if name not in out]
+    places = [k for k, name in enumerate(names) if name in left]
+    p, n = len(places), [len(array) for array in arrays]
+    if not 2 <= p <= _WIDEST or min(n) < _FEWEST or max(n) * p**2 > _EFFORT:
+        return []
     sets = []
     for array in arrays:
-        table = array[:, left]
-        if len(left) < 2 or len(table) < _FEWEST or len(table) * len(left) ** 2 > _EFFORT:
-            return []
+        table = array[:, places]
         if not np.isfinite(table).all():
             return []
         centred = table - table.mean(axis=0)
-        sets.append([names[left[k]] for k in dependent_columns(len(table), centred.T @ centred)])
+        sets.append([names[places[k]] for k in dependent_columns(len(table), centred.T @ centred)])
     return find_dependent(sets, labels)
 
 

@@ -93,6 +93,31 @@ def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = N
     return {text: rows_of(text) for text in wanted}
 
 
+def count_groups(frame: Any, group: str) -> dict[str, int]:
+    """Count the rows of each group that a column names; rows that belong to none are left out.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow table, or AnnData
+        See `split_groups`, which calls the groups by the same names.
+    group : str
+        The column.
+
+    Returns
+    -------
+    dict of str to int
+        In order of appearance.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> count_groups(pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]}), "dose")
+    {'none': 2, 'high': 1}
+    """
+    counts, _ = _groups(frame, group)
+    return {text: rows for text, rows in counts.items() if text != _NO_GROUP}
+
+
 def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]:
     """How many rows each group has, and a function that gives them, without the column that names them."""
     if isinstance(frame, np.ndarray):
@@ -168,7 +193,7 @@ def _choose_groups(counts: Counter[str], group: str, first: object, second: obje
         if len(counts) != 2 or _NO_GROUP in counts:
             raise InputError(
                 f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= "
-                "and second=, or compare all (fit_conditions; --reference or --pairwise)"
+                "and second=, or compare all with --reference or --pairwise"
             )
         one, two = counts
         return one, two

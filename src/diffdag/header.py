@@ -48,9 +48,11 @@ def read_header(path: Path, delimiter: str | None = None) -> Header:
     if not line.strip():
         raise InputError(f"file '{path}' is empty; check the export")
     _check_encoding(path, [line, *sample.split("\n")], number)
-    delimiter = delimiter or max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", line).count)
-    if _looks_like_data(_fields(line, delimiter), delimiter):
+    unquoted = re.sub(r'"[^"]*"', "", line)
+    # Of a line of numbers, commas may be the most frequent delimiter and be none.
+    if any(_looks_like_data(_fields(line, mark), mark) for mark in _DELIMITERS if mark in unquoted):
         raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
+    delimiter = delimiter or max(_DELIMITERS, key=unquoted.count)
     decimal = "."
     if delimiter != "," and "," in sample:
         whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind(delimiter) + 1]

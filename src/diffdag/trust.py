@@ -313,7 +313,7 @@ def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> 
         invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
         unresolved=tuple(name for name in result.variables if name in loose),
         order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
-        settings={**result.settings, "fdr": fdr},
+        settings={**result.settings, "fdr": fdr, "edges_before_fdr": len(result.edge_list)},
         notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
         scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
     )

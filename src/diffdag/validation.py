@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 Missing = Literal["error", "drop"]
 
 _SHOWN = 6  # names shown in one message; wide tables would otherwise fill the screen
-_CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
+CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
@@ -35,7 +35,7 @@ OPTION = re.compile(
     r"""\b\w+=(?:\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^]'"])*\]|'[^']*')? """
     r"""\((?P<shell>--[\w-]+(?: (?:'[^']*'|"[^"]*"|[^\s'"()])+)?)\)"""
 )
-_BARE = re.compile(r"(?<![\w'\"])(columns|drop|missing|first|second|order|tiers|screen)=(?=[ ,;:]|$)")
+_BARE = re.compile(r"(?<![\w'\"])(columns|drop|missing|first|second)=(?=[ ,;:]|$)")
 
 
 class InputError(ValueError):
@@ -163,7 +163,7 @@ def refuse(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
     if not problems:
         return
     new = list(dict.fromkeys(name for problem in problems for name in problem.drop))
-    out = _CHOOSE if len(new) > _SHOWN else f"leave {{}} out with {drop_words([*dropped, *new])}"
+    out = CHOOSE if len(new) > _SHOWN else f"leave {{}} out with {drop_words([*dropped, *new])}"
     if len(problems) == 1:
         (problem,) = problems
         ways = [out.replace("{}", problem.them or ("it" if len(new) == 1 else "them"), 1)] if new else []
@@ -179,7 +179,7 @@ def refuse(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
 
 def _by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
     """Names that concern both tables, and those that concern one, each with where that is."""
-    first, second = names
+    first, second = (dict.fromkeys(found) for found in names)
     yield [name for name in first if name in second], "both tables"
     yield [name for name in first if name not in second], table_words(labels[0])
     yield [name for name in second if name not in first], table_words(labels[1])

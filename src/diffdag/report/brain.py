@@ -22,6 +22,7 @@ from diffdag.report.brain_outline import AROUND, VIEWS, View, draw_outline, outl
 from diffdag.report.chart import LABEL, SMALL, axes_for, hush, short
 from diffdag.report.label_places import place_labels
 from diffdag.report.picture import FONT_SIZE, opacity, strokes, text_width
+from diffdag.report.text import kind_words
 from diffdag.report.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.validation import InputError, join_names, plural
 
@@ -286,7 +287,14 @@ def edge_samples(theme: Theme, edges: Sequence[Edge]) -> list[Line2D]:
     """Lines for a legend: the kinds of change that occur, and what thin and pale lines mean."""
     present = {edge.kind for edge in edges}
     samples = [
-        Line2D([], [], color=theme.kinds[kind], linewidth=SAMPLE, label=kind, linestyle=_dashes(kind, SAMPLE))
+        Line2D(
+            [],
+            [],
+            color=theme.kinds[kind],
+            linewidth=SAMPLE,
+            label=kind_words(kind),
+            linestyle=_dashes(kind, SAMPLE),
+        )
         for kind in DASHES
         if kind in present
     ]

@@ -29,6 +29,7 @@ from diffdag.report.text import (
     by_size,
     delta_text,
     difference_words,
+    edge_format,
     kind_words,
     percent,
     printable,
@@ -145,11 +146,11 @@ def _delta_words(result: ConditionsResult) -> str:
 def _cells(result: ConditionsResult, arrows: tuple[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of the matrix of changes, ready to be shown, and the heads of its columns."""
     edges = result.by_edge
-    deltas = [edge.delta for row in edges.values() for edge in row.values()]
-    show = NumberFormat(deltas)
+    # As in the table of each comparison: a number reads the same wherever it stands.
+    formats = {pair: edge_format(one.edge_list) for pair, one in result.pairs.items()}
     rows = []
     for (source, target, directed), row in edges.items():
-        cells = [_cell(row.get(pair), show) for pair in result.pairs]
+        cells = [_cell(row.get(pair), show) for pair, show in formats.items()]
         arrow = arrows[0] if directed else arrows[1]
         label = f"{short_name(source)} {arrow} {short_name(target)}"
         rows.append({"source": source, "arrow": arrow, "target": target, "label": label, "cells": cells})

@@ -16,7 +16,7 @@ from matplotlib.font_manager import findfont, get_font
 
 from diffdag.report.grid import Link
 from diffdag.report.layout import Layout, Point, arrange
-from diffdag.report.text import by_size, printable
+from diffdag.report.text import by_size, kind_words, printable
 from diffdag.report.theme import DASHES
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Picture:
     def legend_within(self, width: float) -> tuple[list[LegendItem], float]:
         """Place what occurs in lines no longer than `width`, and return the height that they take."""
         present = {edge.kind for edge in self.edges}
-        words = {kind: kind for kind in DASHES if kind in present}
+        words = {kind: kind_words(kind) for kind in DASHES if kind in present}
         words |= {"unresolved": "unresolved"} if self.unresolved else {}
         words |= {"confidence": "paler: less sure"} if min(self.opacities, default=1.0) < 1.0 else {}
         items: list[LegendItem] = []

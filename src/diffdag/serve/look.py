@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from diffdag.data import Source, align_tables, read_table
-from diffdag.groups import split_groups
+from diffdag.dependence import dependent_columns
+from diffdag.files import TEXT, kind_of
+from diffdag.groups import count_groups, split_groups
 from diffdag.moments import Moments
-from diffdag.validation import InputError, check_moments, join_names, plural
+from diffdag.validation import InputError, find_dependent, find_text, join_names, plural, refuse
 
 MOST_GROUPS = 20
 LEAST_ROWS = 3
@@ -62,8 +66,7 @@ def group_columns(table: Any) -> list[str]:
             continue
         sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
-            number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-            ranked.append((number, len(sizes) != 2, place, name))
+            ranked.append((_holds_numbers(column), len(sizes) != 2, place, name))
     return [name for *_, name in sorted(ranked)]
 
 
@@ -76,12 +79,12 @@ def _may_name_groups(column: Any) -> bool:
     return pa.types.is_dictionary(kind) or any(test(kind) for test in tests)
 
 
-def count_groups(table: Any, group: str) -> dict[str, int]:
-    """Groups that a column names, in order of appearance, with their rows."""
-    texts = [str(value) for value in table.column(group).to_pylist() if value is not None and value != ""]
-    if all(text.lstrip("-").removesuffix(".0").isdecimal() for text in texts):
-        texts = [text.removesuffix(".0") for text in texts]
-    return dict(Counter(texts))
+def _holds_numbers(column: Any) -> bool:
+    """Whether a column holds numbers, or texts that look like them."""
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return True
+    texts = pc.unique(column.drop_null()).to_pylist()
+    return all(str(text).lstrip("-").removesuffix(".0").isdecimal() for text in texts)
 
 
 def read_pair(
@@ -120,24 +123,41 @@ def look(
     """
     if len(paths) == 2:
         one, two, names = read_pair(paths, labels, "", "", "")
-        return {"choice": None, **compare(one, two, names, drop)}
-    table = read_table(paths[0])
+        return {"choice": None, **compare(one, two, names, drop, both="both files")}
+    table = read_table(paths[0], text=[group] if group else [])
     candidates = group_columns(table)
-    if not candidates and not group:
-        raise InputError(
-            f"no column of '{labels[0]}' says to which of two conditions a row belongs (it would hold a few "
-            "different values, each in several rows); choose a second file, one for each condition"
-        )
-    group = group or candidates[0]
-    groups = count_groups(read_table(paths[0], text=[group]), group)
+    if group:
+        return _look_at_groups(table, candidates, (group, first, second), drop)
+    for likely in candidates:
+        with contextlib.suppress(InputError):
+            written = _as_written(table, paths[0], likely)
+            return _look_at_groups(written, candidates, (likely, "", ""), drop)
+    raise InputError(
+        f"no column of '{labels[0]}' says to which of two conditions a row belongs (it would hold a few "
+        "different values, each in several rows); choose a second file, one for each condition"
+    )
+
+
+def _as_written(table: Any, path: Path, group: str) -> Any:
+    """Read a table again if its groups may have been written otherwise: 007 is not 7."""
+    text = pa.types.is_string(table.column(group).type) or kind_of(path) not in TEXT
+    return table if text else read_table(path, text=[group])
+
+
+def _look_at_groups(
+    table: Any, candidates: list[str], choice: tuple[str, str, str], drop: Sequence[str] | None
+) -> dict[str, Any]:
+    """Describe two groups of one table: those that are chosen, or else the usual ones."""
+    group, first, second = choice
+    groups = count_groups(table, group)
     if not (first and second):
         first, second = _usual(groups, group)
-    one, two, names = read_pair(paths, labels, group, first, second)
+    one, two, *names = split_groups(table, group, first, second)
     return {
         "candidates": candidates if group in candidates else [group, *candidates],
         "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
         "choice": {"group": group, "first": names[0], "second": names[1]},
-        **compare(one, two, names, drop),
+        **compare(one, two, (names[0], names[1]), drop, both="both groups"),
     }
 
 
@@ -152,19 +172,24 @@ def _usual(groups: dict[str, int], group: str) -> tuple[str, str]:
 
 
 def compare(
-    first: Any, second: Any, labels: tuple[str, str], drop: Sequence[str] | None = None
+    first: Any,
+    second: Any,
+    labels: tuple[str, str],
+    drop: Sequence[str] | None = None,
+    *,
+    both: str = "both tables",
 ) -> dict[str, Any]:
-    """Describe two tables."""
+    """Describe two tables; `both` is what to call the two of them."""
     sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
     columns = {name: Column(name) for source in sources for name in source.names}
     _match(columns, sources)
     open_ones = [column for column in columns.values() if column.use]
-    _refuse_text(open_ones, sources)
+    _refuse_text(open_ones, sources, both)
     open_ones = [column for column in open_ones if column.use]
     names = [column.name for column in open_ones]
     values = [source.values(names) for source in sources]
     for k, column in enumerate(open_ones):
-        _judge(column, [table[:, k] for table in values], labels)
+        _judge(column, [table[:, k] for table in values], labels, both)
     if drop is not None:
         unwanted = set(drop)
         for column in open_ones:
@@ -195,27 +220,24 @@ def _match(columns: dict[str, Column], sources: Sequence[Source]) -> None:
             column.refuse("the name appears more than once")
 
 
-def _refuse_text(columns: Sequence[Column], sources: Sequence[Source]) -> None:
+def _refuse_text(columns: Sequence[Column], sources: Sequence[Source], both: str) -> None:
+    """Refuse columns of text, in the words in which `align_tables` would."""
     lookup = {column.name: column for column in columns}
-    for source in sources:
-        for unfit in source.unfit(list(lookup)):
-            shown = str(unfit.value)
-            shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
-            lookup[unfit.name].refuse(f"not numbers (“{shown}” in row {unfit.row} of {unfit.label})")
+    unfit = [column for source in sources for column in source.unfit(list(lookup))]
+    for name, found in groupby(sorted(unfit, key=lambda column: column.name), lambda column: column.name):
+        problem = find_text([*found])[0]
+        why = problem.what.removeprefix(f"column '{name}' ").replace(" in both tables (", f" in {both} (", 1)
+        lookup[name].refuse("; ".join(filter(None, [why, problem.fix])))
 
 
-def _judge(column: Column, values: Sequence[FloatArray], labels: tuple[str, str]) -> None:
+def _judge(column: Column, values: Sequence[FloatArray], labels: tuple[str, str], both: str) -> None:
     """See whether the numbers of a column can be used."""
     present = [table[~np.isnan(table)] for table in values]
     column.gaps = (len(values[0]) - len(present[0]), len(values[1]) - len(present[1]))
-    for numbers, label in zip(present, labels, strict=True):
-        if np.isinf(numbers).any():
-            column.refuse(f"holds infinite values in {label}")
-        elif not len(numbers):
-            column.refuse(f"empty in {label}")
-        elif numbers.min() == numbers.max():
-            column.refuse(f"the same value in every row of {label}")
-    if not column.use:
+    first, second = (_useless(numbers) for numbers in present)
+    if first or second:
+        apart = [f"{why}{label}" for why, label in zip((first, second), labels, strict=True) if why]
+        column.refuse(f"{first}{both}" if first == second else " and ".join(apart))
         return
     if all(len(numbers) > 2 and (np.diff(numbers) == 1).all() for numbers in present):
         column.doubt("counts the rows")
@@ -223,6 +245,15 @@ def _judge(column: Column, values: Sequence[FloatArray], labels: tuple[str, str]
         column.doubt("missing in most rows")
     elif any(column.gaps):
         column.why = " and ".join(_gap_words(column.gaps, labels))
+
+
+def _useless(numbers: FloatArray) -> str:
+    """Why the numbers of one table cannot be used, up to the table's name."""
+    if np.isinf(numbers).any():
+        return "holds infinite values in "
+    if not len(numbers):
+        return "empty in "
+    return "the same value in every row of " if numbers.min() == numbers.max() else ""
 
 
 def _gap_words(gaps: tuple[int, int], labels: tuple[str, str]) -> Iterator[str]:
@@ -244,9 +275,9 @@ def _problem(first: Any, second: Any, columns: Any, labels: tuple[str, str]) -> 
     try:
         tables = align_tables(first, second, drop=drop, missing="drop", labels=labels)
         if len(used) <= WIDEST:
-            for values, label in zip((tables.first, tables.second), labels, strict=True):
-                moments = Moments.from_array(values, tables.names)
-                check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+            both = [Moments.from_array(values, tables.names) for values in (tables.first, tables.second)]
+            dependent = [dependent_columns(moments.n, moments.scatter) for moments in both]
+            refuse(find_dependent([[tables.names[k] for k in found] for found in dependent], labels))
     except InputError as error:
         return str(error)
     return None

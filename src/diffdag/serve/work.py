@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,13 +18,9 @@ from typing import Any, BinaryIO
 from diffdag.atomic import write_atomic
 from diffdag.serve.child import NO_ROOM
 from diffdag.serve.lack import is_lack, lack_words
-from diffdag.validation import InputError
+from diffdag.validation import CHOOSE, OPTION, InputError
 
 PAUSE = 0.2  # seconds between two words about progress
-IN_PAGE = {  # what messages say elsewhere, and what to do here
-    "choose columns with columns= or leave some out with drop= (--columns, --drop)": "leave out these columns",
-    "drop one of them": "leave out one of them",
-}
 
 
 def main(folder: Path, said: BinaryIO) -> None:
@@ -41,6 +38,8 @@ def main(folder: Path, said: BinaryIO) -> None:
         answer = {"error": lack_words(error)}
     if answer.get("problem"):
         answer["problem"] = _in_words_of_page(answer["problem"], folder, tables)
+    for column in answer.get("columns", ()):
+        column["why"] = _in_words_of_page(column["why"], folder, tables)
     try:
         write_atomic(folder / "answer.json", json.dumps(answer))
     except OSError:
@@ -52,9 +51,8 @@ def _in_words_of_page(message: str, folder: Path, tables: list[dict[str, str]]) 
     for table in tables:
         message = message.replace(str(folder / table["file"]), table["name"])
     message = message.replace(f"{folder}{os.sep}", "")
-    for elsewhere, here in IN_PAGE.items():
-        message = message.replace(elsewhere, f"{here} (under Checks)")
-    return message
+    message = message.replace(CHOOSE, "leave out these columns (under Checks)")
+    return re.sub(rf" with {OPTION.pattern}", " (under Checks)", message)
 
 
 def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
