@@ -194,6 +194,7 @@ class TestCommand:
             (["--layer", "log"], "has no layer 'log'; it has 'counts' and 'raw'"),
             (["--genes", "length"], "no column 'length' in var that is true or false; there are 'highly_var"),
             (["--columns", "G9"], "columns names 'G9'"),
+            (["--drop", "G9"], "--drop names 'G9', which no table has"),
         ],
     )
     def test_wrong_choices(
@@ -228,3 +229,12 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(InputError, match=r"pip install 'diffdag\[cells\]'"):
         read_table(tmp_path / "other.h5ad")
+
+
+def test_marks_may_be_missing(tmp_path: Path) -> None:
+    made = example()
+    made.var["sure"] = pd.array([True, None, True, False] + [True] * (made.n_vars - 4), dtype="boolean")
+    made.write_h5ad(tmp_path / "cells.h5ad")
+    found = read_table(tmp_path / "cells.h5ad", genes="sure")
+    assert len(found.names) == made.n_vars - 2
+    assert set(found.names).isdisjoint(made.var_names[[1, 3]])

@@ -399,3 +399,17 @@ def test_wrong_groups_are_explained(arguments, message):
         split_groups(GROUPED, *arguments)
     with pytest.raises(InputError, match="no group column"):
         split_groups(GROUPED.to_numpy(), "g")
+
+
+def test_a_group_may_be_called_missing():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["(missing)", "b", "b"]})
+    assert split_groups(frame, "g")[2:] == ("(missing)", "b")
+    frame.loc[0, "g"] = None
+    with pytest.raises(InputError, match=r"holds 2 groups: '\(missing\)' \(1 row\), 'b'"):
+        split_groups(frame, "g")
+
+
+def test_one_column_is_no_table():
+    series = pl.Series("a", [1.0, 2.0])
+    with pytest.raises(InputError, match="is a Series, not a table"):
+        align_tables(series, series)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.validation import InputError, join_names
+from diffdag.validation import InputError, check_choice, join_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,11 +189,11 @@ def _place(file: Any, layer: str | None, path: Path) -> str:
 
 def _marked(var: pd.DataFrame, column: str, path: Path) -> set[str]:
     """The genes for which a column of `var` is true."""
-    marks = [str(name) for name in var.columns if var[name].dtype == bool]
+    marks = [str(name) for name in var.columns if var[name].dtype in (bool, "boolean")]
     if column not in marks:
         has = f"there are {join_names(marks)}" if marks else "there are none; choose genes with --columns"
         raise InputError(f"'{path}' has no column '{column}' in var that is true or false; {has}")
-    return {str(name) for name in var.index[var[column]]}
+    return {str(name) for name in var.index[var[column].fillna(value=False).astype(bool)]}
 
 
 def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
@@ -209,9 +209,11 @@ def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[lis
         return None, []
     if any(len(set(one.names)) < len(one.names) for one in cells):
         return None, []
-    kept = set.intersection(*(one.varying() for one in cells)) - {str(name) for name in drop or ()}
-    lost = set().union(*(one.names for one in cells)) - kept - {str(name) for name in drop or ()}
+    dropped = set(check_choice("drop", drop, [one.names for one in cells]) or ())
+    kept = set.intersection(*(one.varying() for one in cells)) - dropped
+    lost = set().union(*(one.names for one in cells)) - kept - dropped
     if not lost or len(kept) < 2:
         return None, []
-    note = f"{len(lost):,} of {len(lost) + len(kept):,} genes were left out: missing or constant in a table"
+    were = "was" if len(lost) == 1 else "were"
+    note = f"{len(lost):,} of {len(lost) + len(kept):,} genes {were} left out: missing or constant in a table"
     return [name for name in cells[0].names if name in kept], [note]

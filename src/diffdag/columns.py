@@ -126,7 +126,12 @@ def as_arrow(table: Any, label: str) -> Any:
             f"the {label} table is a {type(table).__name__}; "
             "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
         )
-    return pa.table(table)
+    try:
+        return pa.table(table)
+    except (pa.ArrowInvalid, TypeError):  # one column, such as a polars Series
+        raise InputError(
+            f"the {label} table is a {type(table).__name__}, not a table; give one with a name for each column"
+        ) from None
 
 
 def _is_numeric(column: Any) -> bool:

@@ -18,7 +18,7 @@ from diffdag.origin import mark_group
 from diffdag.validation import InputError, join_names, plural
 
 _WHOLE = re.compile(r"-?\d+\.0")
-_NO_GROUP = "(missing)"
+_NO_GROUP = "\0(missing)"  # which no group is called
 
 
 def split_groups(
@@ -183,7 +183,8 @@ def _asked(value: object, counts: Counter[str]) -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in list(counts.items())[:12])
+    named = [(text.removeprefix("\0"), rows) for text, rows in counts.items()]
+    found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in named[:12])
     return found + (f" and {len(counts) - 12} more" if len(counts) > 12 else "")
 
 
