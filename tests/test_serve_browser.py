@@ -137,6 +137,7 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
 
     choose(page, write(tmp_path, "other.csv", first))
     assert page.is_hidden("#report")  # it is about other files
+    assert page.locator(".step:visible").all_inner_texts() == ["1"]
     assert fits_the_screen(page)
     page.click("text=Show it again")
     assert page.is_visible("#report")

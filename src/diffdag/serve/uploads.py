@@ -15,7 +15,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from diffdag.report.text import printable
-from diffdag.validation import InputError
+from diffdag.validation import InputError, check_file_type
 
 TEXT = (".csv", ".tsv", ".txt")
 ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".pq", ".feather", ".arrow", ".npy", ".npz")
@@ -112,6 +112,7 @@ class Uploads:
 
     def _place(self, name: str) -> Path:
         """Where to put a file: nothing of the user's name but its ending, one of ours, is in it."""
+        check_file_type(printable(name)[:LONGEST])
         ending = _ending(name)
         if not ending:
             raise InputError(
