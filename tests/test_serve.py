@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -45,6 +46,12 @@ FIRST, SECOND = (
 )
 WIDE = pd.DataFrame(np.random.default_rng(3).standard_normal((400, 40)), columns=[f"x{k}" for k in range(40)])
 LIMIT = 1  # megabytes
+
+
+def awaited(coroutine):
+    """What a coroutine gives; in a thread of its own, as a browser may have a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def text(frame):
@@ -525,7 +532,7 @@ class TestLimit:
             await asyncio.gather(*sent)
             return await send(gate)
 
-        assert asyncio.run(send_five()).size == 4
+        assert awaited(send_five()).size == 4
 
 
 class TestNames:
@@ -905,6 +912,6 @@ def test_a_fault_is_no_traceback(tmp_path):
     with pytest.raises(LostError, match=FAULT) as caught:
         Child(tmp_path, {"kind": "nonsense"}).follow(lambda told: None)
     assert "KeyError" in (tmp_path / "log.txt").read_text()
-    answer = asyncio.run(app._refused(None, caught.value))
+    answer = awaited(app._refused(None, caught.value))
     assert answer.status_code == 500
     assert "KeyError: 'nonsense'" in json.loads(answer.body)["log"]
