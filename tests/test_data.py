@@ -413,3 +413,20 @@ def test_one_column_is_no_table():
     series = pl.Series("a", [1.0, 2.0])
     with pytest.raises(InputError, match="is a Series, not a table"):
         align_tables(series, series)
+
+
+@pytest.mark.parametrize("word", ["", "NA", "#N/A", "#NV", "-", ".", "#DIV/0!", "k.A."])
+def test_what_people_write_for_missing(tmp_path, word):
+    path = tmp_path / "a.csv"
+    path.write_text(f"x;y\n1,5;2\n{word};3\n2,5;4\n0,5;1\n", encoding="utf-8")
+    both = align_tables(read_table(path), read_table(path), missing="drop")
+    np.testing.assert_array_equal(both.first[:, 0], [1.5, 2.5, 0.5])
+    np.testing.assert_array_equal(both.places[0], [0, 2, 3])
+
+
+def test_what_was_known_is_in_the_answer():
+    table = np.random.default_rng(0).standard_normal((60, 3))
+    model = dd.DifferenceDAG(tiers=[["X1"], ["X2", "X3"]], forbidden=["X3->X2"])
+    settings = model.fit(table, table[::-1] + 1).result_.settings
+    assert settings["tiers"] == [["X1"], ["X2", "X3"]]
+    assert settings["forbidden"] == ["X3->X2"]

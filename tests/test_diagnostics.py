@@ -26,6 +26,7 @@ from diffdag.diagnostics.size import check_condition, check_size
 from diffdag.diagnostics.view import View, _part, causal_names
 from diffdag.ordersearch.search import Problem
 from diffdag.robust import table_moments
+from diffdag.splitting import split_rows
 
 MOMENTS_ONLY = ["sample size", "condition", "noise variances", "means", "order", "reversals"]
 ROWS = ["normality", "linearity", "independent rows", "duplicated rows", "outliers"]
@@ -343,3 +344,21 @@ def test_wide_tables_are_looked_at_through_what_was_kept():
     assert set(causal_names(result)) == set(kept)
     assert "'X1401'" in checks["means"].says
     assert not checks["sample size"].fine
+
+
+def test_outlying_rows_are_named_as_in_the_users_table():
+    _, (first, second) = draw(changes=0)
+    spread = first.std(axis=0)
+    first[[30, 500, 900], 0] += 14 * spread[0]
+    first[[30, 500, 900], 5] += 14 * spread[5]
+    first[:10, 2] = np.nan
+    check = next(
+        check
+        for check in dd.DifferenceDAG().fit(first, second, missing="drop").result_.checks
+        if check.name == "outliers"
+    )
+    assert "31, 501, 901 of the first table" in check.says
+    tables = align_tables(first, second, missing="drop")
+    for half in split_rows(tables, 0):
+        np.testing.assert_array_equal(half.first, first[half.places[0]])
+        np.testing.assert_array_equal(half.second, second[half.places[1]])

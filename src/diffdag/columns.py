@@ -17,12 +17,13 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from diffdag.cells import Cells, as_cells, is_anndata
+from diffdag.files import MISSING
 from diffdag.origin import origin_of, place_of
 from diffdag.validation import InputError, Unfit, default_names
 
 FloatArray = NDArray[np.float64]
 
-_NULLS = frozenset(pa.csv.ConvertOptions().null_values)
+_NULLS = frozenset(MISSING)
 _ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
 
 

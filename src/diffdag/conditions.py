@@ -13,7 +13,7 @@ import numpy as np
 
 from diffdag.cells import shared_genes
 from diffdag.conditions_result import ConditionsResult, folder_names
-from diffdag.data import Tables, align_tables
+from diffdag.data import Places, Tables, align_tables
 from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, choose
@@ -184,13 +184,14 @@ def _align(
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     missing: Missing,
-) -> dict[Pair, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]]:
-    """First, second, names and notes of each comparison, all over the same variables in the same order."""
+) -> dict[Pair, tuple[Any, Any, tuple[str, ...], tuple[str, ...], Places]]:
+    """First, second, names, notes and places of rows of each comparison, all over the same variables."""
     reduced = [isinstance(table, Moments) for table in tables.values()]
     if any(reduced) and not all(reduced):
         raise InputError("some conditions are moments and some are tables; give all in the same form")
     start, *others = dict.fromkeys(name for pair in compared for name in pair)
     aligned: dict[str, Any] = {}
+    places: dict[str, Any] = {}
     notes: dict[str, dict[str, None]] = {name: {} for name in tables}
     names: tuple[str, ...] = ()
     for name in others:
@@ -205,10 +206,14 @@ def _align(
                 tables[start], tables[name], columns=columns, drop=drop, missing=missing, labels=labels
             )
             aligned |= {start: both.first, name: both.second}
+            places |= {start: both.places[0], name: both.places[1]}
             names = both.names
             for note in both.notes:
                 notes[name if f" the {name} table" in note else start][note] = None
-    return {(a, b): (aligned[a], aligned[b], names, (*notes[a], *notes[b])) for a, b in compared}
+    return {
+        (a, b): (aligned[a], aligned[b], names, (*notes[a], *notes[b]), (places.get(a), places.get(b)))
+        for a, b in compared
+    }
 
 
 class _Comparison(DifferenceDAG):
@@ -223,11 +228,18 @@ class _Comparison(DifferenceDAG):
     latest: tuple[tuple[int, ...] | None, tuple[Moments, Moments]] | None = None
 
     def take(
-        self, labels: Pair, first: Any, second: Any, names: tuple[str, ...], notes: tuple[str, ...]
+        self,
+        labels: Pair,
+        first: Any,
+        second: Any,
+        names: tuple[str, ...],
+        notes: tuple[str, ...],
+        places: Places,
     ) -> _Comparison:
         """Tables, or moments, over the same variables."""
         self.labels, self.names = labels, names
-        self.both = (first, second) if isinstance(first, Moments) else Tables(first, second, names, notes)
+        reduced = isinstance(first, Moments)
+        self.both = (first, second) if reduced else Tables(first, second, names, notes, places)
         return self
 
     def rank(self, progress: Told | None, *, always: bool = False) -> bool:

@@ -36,6 +36,7 @@ __all__ = ["Source", "Tables", "align_tables", "as_arrow", "is_missing", "read_t
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
 
 _FEWEST = 3  # rows that a covariance needs
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
@@ -54,12 +55,15 @@ class Tables:
         The p variables.
     notes : tuple of str
         What was done on the way in, one sentence each.
+    places : pair of ndarray or None
+        Where the rows stood in what the caller passed in, counted from 0; None where all are there.
     """
 
     first: FloatArray
     second: FloatArray
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    places: Places = (None, None)
 
 
 def align_tables(
@@ -142,7 +146,14 @@ def align_tables(
         refuse(found, drop or ())
     for array in kept:
         array.flags.writeable = False
-    return Tables(kept[0], kept[1], fit, (*notes, *_dropped_notes(arrays, kept, labels)))
+    notes += _dropped_notes(arrays, kept, labels)
+    places = (_places(arrays[0], kept[0]), _places(arrays[1], kept[1]))
+    return Tables(kept[0], kept[1], fit, tuple(notes), places)
+
+
+def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
+    """Where the rows that are left stood; only those with a missing value are gone."""
+    return None if len(after) == len(before) else np.flatnonzero(~np.isnan(before).any(axis=1))
 
 
 def _called(sources: list[Source]) -> list[Source]:

@@ -24,6 +24,8 @@ from diffdag.origin import line_words, mark_origin
 from diffdag.validation import InputError, Unfit, check_file_type, check_numeric, default_names, plural
 
 TEXT = (".csv", ".tsv", ".txt")
+# What spreadsheets and people write where a number is missing.
+MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "k.A."]
 PARQUET = (".parquet", ".pq")
 CELLS = ".h5ad"
 
@@ -139,7 +141,7 @@ def text_options(header: Header) -> dict[str, Any]:
         # A line of a wide table has to fit into one block.
         "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * header.size)),
         "parse_options": pa.csv.ParseOptions(delimiter=header.delimiter),
-        "convert_options": pa.csv.ConvertOptions(decimal_point=header.decimal),
+        "convert_options": pa.csv.ConvertOptions(decimal_point=header.decimal, null_values=MISSING),
     }
 
 

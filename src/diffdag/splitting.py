@@ -19,6 +19,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from diffdag.changes import Edge, estimated_edge
@@ -70,13 +71,21 @@ class Structure:
 def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[Tables, Tables]:
     """Each table in two parts of the same size, at random: one to find changes, one to measure them."""
     source = np.random.default_rng(0 if rng is None else rng)
-    parts = []
+    halves: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
     for table in (tables.first, tables.second):
         shuffled = source.permutation(len(table))
         half = (len(table) + 1) // 2
-        parts.append((table[np.sort(shuffled[:half])], table[np.sort(shuffled[half:])]))
-    (one, other), (two, another) = parts
-    return replace(tables, first=one, second=two), replace(tables, first=other, second=another)
+        halves[0].append(np.sort(shuffled[:half]))
+        halves[1].append(np.sort(shuffled[half:]))
+    return _rows_of(tables, *halves[0]), _rows_of(tables, *halves[1])
+
+
+def _rows_of(tables: Tables, first: NDArray[np.intp], second: NDArray[np.intp]) -> Tables:
+    one, two = (
+        rows if places is None else places[rows]
+        for rows, places in zip((first, second), tables.places, strict=True)
+    )
+    return replace(tables, first=tables.first[first], second=tables.second[second], places=(one, two))
 
 
 def measure(

@@ -13,6 +13,7 @@ from diffdag.changes import Edge
 from diffdag.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
+from diffdag.estimator import KNOWLEDGE
 from diffdag.evidence import Sensitivity, Share, Stability
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
@@ -123,8 +124,10 @@ def _examine(
     if split:
         tables, held_out = split_rows(tables, model.rng)
     result = model.fit_tables(tables, progress=told).result_
+    said = {name: getattr(model, name) for name in KNOWLEDGE if getattr(model, name) is not None}
     if model.covariance != "sample":
-        result = replace(result, settings={**result.settings, "covariance": model.covariance})
+        said["covariance"] = model.covariance
+    result = replace(result, settings={**result.settings, **said})
     result = weigh(result, tables, model, plan, **workers)
     kept = kept_columns(result)
     moments = model.moments_of(tables, kept)

@@ -44,8 +44,8 @@ class Part:
         Standard deviations.
     worth : float
         The number of independent rows that the rows shown are worth.
-    step : int
-        Every so many rows of the table one is shown.
+    places : ndarray, optional
+        Where each of the rows shown stands in the user's table, from 0; None if that is where it is shown.
     """
 
     values: FloatArray
@@ -53,11 +53,11 @@ class Part:
     root: FloatArray
     scale: FloatArray
     worth: float
-    step: int = 1
+    places: NDArray[np.intp] | None = None
 
-    def rows(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where in the table some of the rows shown stand."""
-        return places * self.step
+    def rows(self, shown: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where in the user's table some of the rows shown stand."""
+        return shown if self.places is None else self.places[shown]
 
     @property
     def n(self) -> int:
@@ -120,8 +120,11 @@ def look(
     scores = table_scores(rows[0], rows[1], covariance)
     whole = (len(tables.first), len(tables.second))
     parts = []
-    for table, moments, n, step in zip(scores, (first, second), whole, steps, strict=True):
-        part = _part(table, len(table) * min(1.0, moments.n / n), step)
+    for table, moments, n, step, places in zip(
+        scores, (first, second), whole, steps, tables.places, strict=True
+    ):
+        numbers = np.arange(n) if places is None else places
+        part = _part(table, len(table) * min(1.0, moments.n / n), numbers[::step])
         if part is None:
             return None
         parts.append(part)
@@ -139,7 +142,7 @@ def chosen_covariance(given: Mapping[str, object]) -> Covariance:
     return next(name for name in COVARIANCES if name == asked)
 
 
-def _part(table: FloatArray, worth: float, step: int = 1) -> Part | None:
+def _part(table: FloatArray, worth: float, places: NDArray[np.intp] | None = None) -> Part | None:
     n, p = table.shape
     if min(n, worth) < p + 4:
         return None
@@ -154,4 +157,4 @@ def _part(table: FloatArray, worth: float, step: int = 1) -> Part | None:
     except LinAlgError:
         return None
     own = solve_triangular(root, values, lower=True, check_finite=False)
-    return Part(values, own, root, scale, worth, step)
+    return Part(values, own, root, scale, worth, places)

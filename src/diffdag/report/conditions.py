@@ -79,7 +79,13 @@ def summary(result: ConditionsResult) -> str:
         parts.append(_wrap(f"{_delta_words(result)}; empty where no change was found.", ""))
     parts.append("\n".join(_wrap(f"{printable(title)}: {words}", "  ") for title, words in _beside(result)))
     if result.order:
-        parts.append(_wrap("Common order, causes first: " + _some(result.order), "  "))
+        parts.append(
+            _wrap(
+                "Order along which all were compared, causes first (not every step is settled by the data): "
+                + _some(result.order),
+                "  ",
+            )
+        )
     notes = [*result.notes, *_pair_notes(result)]
     parts.append("\n".join(_wrap(f"Note: {printable(note)}", "  ") for note in notes))
     return "\n\n".join(part for part in parts if part)
