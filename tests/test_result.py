@@ -370,7 +370,7 @@ class TestRoundTrip:
     def test_a_renderer_that_fails_leaves_no_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def broken(result: DifferenceResult) -> str:
+        def broken(result: DifferenceResult, *, coordinates: object = None) -> str:
             raise RuntimeError("no picture today")
 
         monkeypatch.setattr(page, "render_page", broken)

@@ -343,9 +343,7 @@ class DifferenceResult:
             "result.json": to_json(self).encode("utf-8"),
             "edges.csv": to_csv(self).encode("utf-8"),
             "graph.graphml": to_graphml(self).encode("utf-8"),
-            "report.html": (
-                render_page(self) if coordinates is None else render_page(self, coordinates=coordinates)
-            ).encode("utf-8"),
+            "report.html": render_page(self, coordinates=coordinates).encode("utf-8"),
         }
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
