@@ -176,6 +176,12 @@ def _notes(graph: DifferenceGraph, names: tuple[str, ...]) -> tuple[str, ...]:
             f"noise variances seem to differ: the order of {join_names(names[k] for k in graph.rest)} "
             "is not identified, and edges between them may be there only because a noise variance changed"
         )
+    elif graph.layers and not graph.edges.directed:
+        layered = sorted(k for layer in graph.layers for k in layer)
+        notes.append(
+            f"something changed at {join_names(names[k] for k in layered)}, but no edge is left: an effect "
+            "that only changes its sign hides from this algorithm; method='order' sees it"
+        )
     if not graph.complete and graph.edges.directed | graph.edges.undirected:
         notes.append(
             f"{plural(len(names) - len(graph.invariant), 'variable')} take part: edges were tested with up to "
