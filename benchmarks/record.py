@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,15 @@ def shown(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:.0f}" if 100 <= abs(cell) < 1e6 else f"{cell:.3g}"
     return str(cell)
+
+
+def fill(page: str, block: Callable[[str], str]) -> str:
+    """A page of the docs with the text between ``<!-- begin NAME -->`` and ``<!-- end -->`` made anew."""
+
+    def anew(match: re.Match[str]) -> str:
+        return f"<!-- begin {match[1]} -->\n{block(match[1])}\n<!-- end -->"
+
+    return re.sub(r"<!-- begin ([^>]+) -->\n.*?<!-- end -->", anew, page, flags=re.DOTALL)
 
 
 def changed_since() -> bool:

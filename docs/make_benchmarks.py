@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ from diffdag.experiments.charts import style_of
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))
-from record import RESULTS, kept, markdown  # noqa: E402
+from record import RESULTS, fill, kept, markdown  # noqa: E402
 
 PAGE = HERE / "benchmarks.md"
 PICTURES = HERE / "benchmarks"
@@ -183,11 +182,7 @@ def block(name: str, runs: dict[str, Run]) -> str:
 
 def filled(page: str, runs: dict[str, Run]) -> str:
     """The page with every block made anew."""
-
-    def anew(match: re.Match[str]) -> str:
-        return f"<!-- begin {match[1]} -->\n{block(match[1], runs)}\n<!-- end -->"
-
-    return re.sub(r"<!-- begin ([^>]+) -->\n.*?<!-- end -->", anew, page, flags=re.DOTALL)
+    return fill(page, lambda name: block(name, runs))
 
 
 def pictures(runs: dict[str, Run]) -> Iterator[tuple[str, bytes]]:

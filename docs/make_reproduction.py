@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +20,9 @@ import pandas as pd
 from diffdag.comparators import all_methods, find_method
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "benchmarks"))
+from record import fill  # noqa: E402
+
 RUNS = HERE / "reproduction"
 PAGE = HERE / "reproduction.md"
 KEPT = ("-summary.csv", "-half.csv", "-edges.csv", "-times.csv", ".json", ".svg")
@@ -183,11 +185,7 @@ BLOCKS = {
 
 def filled(page: str) -> str:
     """The page with every block made anew."""
-
-    def block(match: re.Match[str]) -> str:
-        return f"<!-- begin {match[1]} -->\n{BLOCKS[match[1]]()}\n<!-- end -->"
-
-    return re.sub(r"<!-- begin ([^>]+) -->\n.*?<!-- end -->", block, page, flags=re.DOTALL)
+    return fill(page, lambda name: BLOCKS[name]())
 
 
 if __name__ == "__main__":

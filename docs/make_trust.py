@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 import sys
 import textwrap
 from pathlib import Path
@@ -26,7 +25,7 @@ from diffdag.atomic import write_atomic
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))
-from record import RESULTS, kept, markdown  # noqa: E402
+from record import RESULTS, fill, kept, markdown  # noqa: E402
 
 PAGE = HERE / "trust.md"
 PICTURE = HERE / "trust" / "reliability.svg"
@@ -63,12 +62,11 @@ def table(run: Run) -> str:
 def filled(page: str, runs: dict[str, Run]) -> str:
     """The page with every block made anew."""
 
-    def anew(match: re.Match[str]) -> str:
-        name = match[1]
-        text = table(runs[name]) if name in runs else f"Not measured yet: `benchmarks/{name.split()[0]}.py`."
-        return f"<!-- begin {name} -->\n{text}\n<!-- end -->"
+    def block(name: str) -> str:
+        script = name.partition(" ")[0]
+        return table(runs[name]) if name in runs else f"Not measured yet: `benchmarks/{script}.py`."
 
-    return re.sub(r"<!-- begin ([^>]+) -->\n.*?<!-- end -->", anew, page, flags=re.DOTALL)
+    return fill(page, block)
 
 
 def draw(ax: Axes, run: Run) -> None:
