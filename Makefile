@@ -4,12 +4,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench picture size clean
+.PHONY: help demo test check docs bench picture size clean other lowest dist
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
 	@echo "make test    set up, check style and types, run all tests"
 	@echo "make docs    build the documentation and say where it is"
+	@echo "make other   test with another Python: make other PYTHON=python3.14"
+	@echo "make lowest  test with the oldest packages that pyproject.toml allows"
+	@echo "make dist    build wheel and sdist, and look at them"
 	@echo "make bench   measure the solvers against named floors and peers"
 
 $(VENV)/.runtime: pyproject.toml
@@ -29,10 +32,34 @@ demo: $(VENV)/.runtime
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then echo $(BIN)/mypy; $(BIN)/mypy; \
+	  else echo "types: checked with Python 3.11 only, because newer Pythons bring other stubs"; fi
 
 test: check
 	$(BIN)/python -m pytest -n 2
+
+# The same tests with another Python, in an environment of its own.
+other: OTHER := build/$(notdir $(PYTHON))
+other:
+	$(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python -m pytest -n 2 -m "not acceptance"
+
+# What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
+lowest: LOWEST := build/lowest
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
+	  --extra cells --extra compare --extra dask --extra polars --output-file $(LOWEST)/lowest.txt pyproject.toml
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n 2 -m "not acceptance" -W ignore::DeprecationWarning -W ignore::FutureWarning
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs

@@ -120,6 +120,7 @@ def client():
         yield connected
 
 
+@pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")  # so say older Dasks
 def test_a_scheduler_that_the_caller_set_comes_before_the_cluster(client, monkeypatch):
     monkeypatch.setattr(client, "compute", lambda *rest, **more: pytest.fail("computed on the cluster"))
     with dask.config.set(scheduler="synchronous"):

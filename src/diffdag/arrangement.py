@@ -8,6 +8,9 @@ fewest explains best. Minimal is the sum of
 
     min(likelihood ratio, price)
 
+Arrangements that differ in the order of changed variables only cost the same. Of these the one counts whose
+likelihood ratios are least alike, so that the order of the columns does not decide.
+
 Up to `EXACT` variables all arrangements are compared, by dynamic programming over subsets. With more, variables
 move to the place that lowers the sum most: one triangular factor tells what every move of one variable would do
 (`moves`).
@@ -32,6 +35,8 @@ EXACT, EFFORT, FEWEST, MOST = 11, 90, 1, 4
 SHARES = (0.25, 0.5, 1.0)
 # What a move has to gain.
 GRAIN = 1e-6
+# The part of a likelihood ratio's root in the cost: above rounding, and too small for anything but ties.
+TIE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +101,8 @@ def _best_of_all(run: Run) -> IntArray:
         for i in range(m):
             now = sets[(size == count) & inside[:, i]]
             rest = now ^ (1 << i)
-            tried = cost[rest] + np.minimum(ratio[now] - ratio[rest], run.prices[count - 1])
+            own = np.maximum(ratio[now] - ratio[rest], 0.0)
+            tried = cost[rest] + np.minimum(own, run.prices[count - 1]) + TIE * np.sqrt(own)
             better = (tried < cost[now]) & (needs[i] & ~rest == 0)
             cost[now[better]], last[now[better]] = tried[better], i
     arrangement, left = np.zeros(m, np.intp), len(sets) - 1

@@ -152,10 +152,21 @@ def to_float(column: Any) -> FloatArray:
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if column.dtype == object:
-        return np.array([np.nan if is_missing(value) else float(value) for value in column])
+        return np.array([_number(value) for value in column], dtype=np.float64)
     if isinstance(column, pd.Series):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(column, dtype=np.float64)
+    with np.errstate(over="ignore"):  # wider numbers that are too large become infinite, and are refused
+        return np.asarray(column, dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    """A number of Python's, missing ones as NaN; what is too large becomes infinite, and is refused."""
+    if is_missing(value) or (isinstance(value, Decimal) and value.is_nan()):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _first_misfit(column: Any, decimal: str) -> tuple[int, object]:

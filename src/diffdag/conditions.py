@@ -16,7 +16,7 @@ from diffdag.conditions_result import ConditionsResult, folder_names
 from diffdag.data import Places, Tables, align_tables
 from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
-from diffdag.moments import Moments, choose
+from diffdag.moments import Moments, check_comparable, choose
 from diffdag.precision.problem import standardise
 from diffdag.progress import Progress, Told, follow, show_progress
 from diffdag.result import DifferenceResult
@@ -277,6 +277,7 @@ class _Comparison(DifferenceDAG):
         first, second = self.moments()
         for part, label in zip((first, second), self.labels, strict=True):
             check_moments(part.names, part.n, part.scatter, label, mean=part.mean)
+        check_comparable(first, second, self.labels)
         known = self._knowledge(self.names)
         block = np.ix_(self.members, self.members)
         before = (

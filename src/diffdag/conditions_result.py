@@ -6,15 +6,15 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from diffdag.atomic import write_atomic
+from diffdag.atomic import write_together
 from diffdag.changes import Edge
-from diffdag.result import DifferenceResult
+from diffdag.result import DifferenceResult, load_result, read_saved
 from diffdag.validation import InputError, plural
 
 if TYPE_CHECKING:
@@ -224,13 +224,12 @@ class ConditionsResult:
         """
         from diffdag.report.conditions import render_files  # noqa: PLC0415
 
-        contents = render_files(self)
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        _remove_earlier(place, set(self.folders().values()))
-        written = [write_atomic(place / name, text.encode("utf-8")) for name, text in contents.items()]
+        contents: dict[str, bytes] = {name: text.encode("utf-8") for name, text in render_files(self).items()}
         for pair, name in self.folders().items():
-            written += self.pairs[pair].save(place / name)
+            contents |= {f"{name}/{file}": content for file, content in self.pairs[pair].rendered().items()}
+        earlier = _earlier_folders(Path(folder))
+        written = write_together(folder, contents)
+        _remove(Path(folder), earlier - set(self.folders().values()))
         return written
 
     def folders(self) -> dict[tuple[str, str], str]:
@@ -251,18 +250,46 @@ def folder_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
     return names
 
 
-def _remove_earlier(place: Path, kept: set[str]) -> None:
-    """Remove what an earlier answer in this folder wrote for comparisons that are no longer made."""
+def _earlier_folders(place: Path) -> set[str]:
+    """Folders of the comparisons of the answer that is there."""
     try:
-        earlier = load_conditions(place)
+        return set(load_conditions(place).folders().values())
     except InputError:
-        return
-    for name in set(earlier.folders().values()) - kept:
+        return set()
+
+
+def _remove(place: Path, names: set[str]) -> None:
+    """Remove what an earlier answer wrote for comparisons that are no longer made."""
+    for name in names:
         for pattern in OWN_FILES:
             for path in (place / name).glob(pattern):
                 path.unlink()
         with contextlib.suppress(OSError):  # something of somebody else's is in it
             (place / name).rmdir()
+
+
+def remove_result(place: Path) -> None:
+    """Remove what only an answer for two conditions has, if there is one."""
+    if _loads(load_result, place / "result.json"):
+        for name in ("result.json", "edges.csv", "graph.graphml"):
+            (place / name).unlink(missing_ok=True)
+
+
+def remove_conditions(place: Path) -> None:
+    """Remove what only an answer for several conditions has, if there is one."""
+    if _loads(load_conditions, place / "conditions.json"):
+        _remove(place, _earlier_folders(place))
+        for name in ("conditions.json", "changes.csv", "matrix.csv", "picture.svg"):
+            (place / name).unlink(missing_ok=True)
+
+
+def _loads(load: Callable[[Path], object], path: Path) -> bool:
+    """Whether a file is an answer of ours."""
+    try:
+        load(path)
+    except InputError:
+        return False
+    return True
 
 
 def load_conditions(path: str | os.PathLike[str]) -> ConditionsResult:
@@ -292,12 +319,7 @@ def load_conditions(path: str | os.PathLike[str]) -> ConditionsResult:
             raise InputError(
                 f"folder {str(folder)!r} holds a result of two conditions; read it with load_result"
             )
-    try:
-        text = place.read_bytes()
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-        raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None
-    return from_json(text, name=str(place))
+    return from_json(read_saved(place), name=str(place))
 
 
 def holds_conditions(path: Path) -> bool:

@@ -99,6 +99,11 @@ def _rows(table: Any, label: str) -> list[tuple[Any, list[Any]]]:
     if lost or (named is None and table.index.dtype.kind in "iuf"):
         missing = [*lost, *(["region"] if named is None and table.index.dtype.kind in "iuf" else [])]
         raise InputError(f"{label} has no column {join_names(missing)}; it needs region, x, y and z")
+    spelled = [str(column).strip().lower() for column in table.columns]
+    used = [*AXES, *([] if named is None else [str(named).strip().lower()])]
+    repeated = [name for name in used if spelled.count(name) > 1]
+    if repeated:
+        raise InputError(f"{label} has the column {join_names(repeated)} more than once; leave one of them")
     names = list(table.index if named is None else table[named])
     numbers = [list(table[columns[axis]]) for axis in AXES]
     return list(zip(names, map(list, zip(*numbers, strict=True)), strict=True))

@@ -23,6 +23,7 @@ from diffdag.validation import (
     check_names,
     find_counts,
     find_dependent,
+    find_extreme,
     find_few,
     find_lost,
     find_text,
@@ -135,8 +136,9 @@ def align_tables(
     kept, gaps = _without_gaps(arrays, fit, missing, words)
     found += gaps
     if all(len(array) >= _FEWEST for array in kept):
-        flat = [array.min(axis=0) == array.max(axis=0) for array in kept]
-        found += find_useless("constant", [_chosen(fit, mask) for mask in flat], words)
+        ranges = [_range(array) for array in kept]
+        found += find_useless("constant", [_chosen(fit, spread == 0) for spread in ranges], words)
+        found += find_extreme(fit, ranges, words)
     left = set(names) - {name for problem in found for name in problem.drop}
     if len(left) < 2:  # to leave out more would not help
         found = [problem._replace(drop=()) for problem in found]
@@ -149,6 +151,13 @@ def align_tables(
     notes += _dropped_notes(arrays, kept, labels)
     places = (_places(arrays[0], kept[0]), _places(arrays[1], kept[1]))
     return Tables(kept[0], kept[1], fit, tuple(notes), places)
+
+
+def _range(array: FloatArray) -> FloatArray:
+    """From the smallest value of each column to the largest; NaN where one is infinite: told of apart."""
+    low, high = array.min(axis=0), array.max(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.isinf(low) | np.isinf(high), np.nan, high - low)
 
 
 def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
@@ -229,6 +238,7 @@ def _find_dependent(
         table = array[:, places]
         if not np.isfinite(table).all():
             return []
+        table = table / np.abs(table).max(axis=0)  # units do not matter here, and squares could overflow
         centred = table - table.mean(axis=0)
         sets.append([names[places[k]] for k in dependent_columns(len(table), centred.T @ centred)])
     return find_dependent(sets, labels)

@@ -13,7 +13,7 @@ import numpy as np
 from diffdag.data import Tables, align_tables
 from diffdag.diagnostics import check_moments_only
 from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
-from diffdag.moments import Moments
+from diffdag.moments import Moments, check_comparable
 from diffdag.paper import answer as paper
 from diffdag.parallel import count_workers
 from diffdag.precision import ESTIMATORS, Penalty
@@ -312,6 +312,7 @@ class DifferenceDAG:
         """Fit the moments of all variables, or of those that were kept of them."""
         for moments, label in ((first, "first"), (second, "second")):
             check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+        check_comparable(first, second)
         if self.method == "paper":
             result = paper.fit_samples(first, second, self._paper_settings())
         else:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from diffdag.arrays import load_array, load_arrays
 from diffdag.cells import read_cells
 from diffdag.header import Header, read_header
 from diffdag.origin import line_words, mark_origin
@@ -77,7 +78,7 @@ def read_table(
         raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
     with reading(path, kind):
         table = reader(path, text)
-        _ = table.column_names, table.schema.pandas_metadata  # damage here would show later otherwise
+        check_sound(table)
     return table if reader is _read_text else mark_origin(table, path)
 
 
@@ -90,6 +91,12 @@ def check_file(path: Path) -> None:
     with path.open("rb") as file:
         if not file.read(1):
             raise InputError(f"file '{path}' is empty; check the export")
+
+
+def check_sound(table: Any) -> None:
+    """Look at what damage would otherwise show later, or end the program: names, offsets, texts."""
+    _ = table.column_names, table.schema.pandas_metadata
+    table.validate(full=True)
 
 
 @contextmanager
@@ -184,13 +191,11 @@ def _read_feather(path: Path, text: Sequence[str]) -> Any:
 
 
 def _read_npy(path: Path, text: Sequence[str]) -> Any:
-    with path.open("rb") as file:  # numpy leaves files open that it cannot read
-        return _table_from_array(np.load(file, allow_pickle=False), None, path)
+    return _table_from_array(load_array(path), None, path)
 
 
 def _read_npz(path: Path, text: Sequence[str]) -> Any:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {key: archive[key] for key in archive.files}
+    arrays = load_arrays(path)
     names = arrays.pop("names", arrays.pop("columns", None))
     if len(arrays) != 1:
         raise InputError(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from diffdag.atomic import name_place
 from diffdag.validation import InputError
 
 Row = dict[str, Any]
@@ -41,7 +42,7 @@ class Journal:
     def open(self) -> Iterator[Journal]:
         """Read what is there, and hold the file for appending."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
+        with self.path.open("a+b", buffering=0) as file:
             _lock(file, self.path)
             self._read(file)
             self._file = file
@@ -49,6 +50,12 @@ class Journal:
                 yield self
             finally:
                 self._file = None
+
+    def check(self) -> None:
+        """Refuse what `open` would refuse, before work is done in vain; nothing is changed."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            _lock(file, self.path)
+            self._parse(file.read())
 
     def append(self, row: Row) -> None:
         """Write one row and wait until it is on the disk."""
@@ -63,11 +70,18 @@ class Journal:
 
     def _read(self, file: IO[bytes]) -> None:
         file.seek(0)
-        content = file.read()
-        if not content:
+        whole = self._parse(file.read())
+        file.truncate(whole)
+        if not whole:
             self._write(file, self._about)
-            return
+
+    def _parse(self, content: bytes) -> int:
+        """Take over the rows; how many bytes are whole lines."""
         whole = content.rfind(b"\n") + 1
+        if not whole and _line(self._about).startswith(
+            content
+        ):  # nothing, or killed while the first line was written
+            return 0
         try:
             about, *rows = (json.loads(line) for line in content[:whole].splitlines())
             self.rows = {self.key_of(row): row for row in rows}
@@ -80,13 +94,23 @@ class Journal:
                 f"{self.path}: a run with other settings, or on other data, was begun here; "
                 "give another --out, or remove the file to begin anew"
             )
-        file.truncate(whole)
+        return whole
 
-    @staticmethod
-    def _write(file: IO[bytes], value: Mapping[str, Any]) -> None:
-        file.write(json.dumps(value, allow_nan=False).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    def _write(self, file: IO[bytes], value: Mapping[str, Any]) -> None:
+        before, rest = os.fstat(file.fileno()).st_size, _line(value)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            name_place(error, self.path)
+            with contextlib.suppress(OSError):
+                file.truncate(before)
+            raise
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

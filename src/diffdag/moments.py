@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from diffdag.accumulate import Accumulator, add_square, block_rows
+from diffdag.arrays import load_arrays
 from diffdag.atomic import write_atomic
 from diffdag.progress import Progress
-from diffdag.validation import InputError, Missing, check_choice, default_names, join_names
+from diffdag.validation import InputError, Missing, check_choice, check_spreads, default_names, join_names
 
 if TYPE_CHECKING:
     from diffdag.batches import Source
@@ -222,9 +223,9 @@ class Moments:
             raise InputError("moments of different variables cannot be added; select the common ones first")
         other = other.select(self.names)
         n = self.n + other.n
-        shift = other.mean - self.mean
-        scatter = self.scatter + other.scatter
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+            shift = other.mean - self.mean
+            scatter = self.scatter + other.scatter
             add_square(scatter, shift, self.n * (other.n / n))
             return moments_of_sums(self.names, n, self.mean + shift * (other.n / n), scatter)
 
@@ -255,15 +256,14 @@ class Moments:
     @classmethod
     def load(cls, path: str | Path) -> Moments:
         """Read what `save` wrote; nothing is unpickled."""
-        with Path(path).open("rb") as stream:
-            try:
-                with np.load(stream, allow_pickle=False) as file:
-                    parts = {name: file[name] for name in KEYS}
-                schema, n = int(parts["schema"]), int(parts["n"])
-                names = tuple(str(name) for name in parts["names"])
-                mean, scatter = (np.asarray(parts[name], dtype=np.float64) for name in ("mean", "scatter"))
-            except Exception:  # the many ways in which bytes can fail to be an archive of arrays
-                raise InputError(f"{path}: not a file of moments; write one with Moments.save") from None
+        place = Path(path)
+        try:
+            parts = load_arrays(place, KEYS)
+            schema, n = int(parts["schema"]), int(parts["n"])
+            names = tuple(str(name) for name in parts["names"])
+            mean, scatter = (np.asarray(parts[name], dtype=np.float64) for name in ("mean", "scatter"))
+        except Exception:  # the many ways in which bytes can fail to be an archive of arrays
+            raise InputError(f"{path}: not a file of moments; write one with Moments.save") from None
         if schema != SCHEMA:
             raise InputError(f"{path}: moments of schema {schema}; this version reads schema {SCHEMA}")
         mean.flags.writeable = scatter.flags.writeable = False  # nobody else's: no need to copy them
@@ -284,6 +284,12 @@ def moments_of_sums(names: tuple[str, ...], n: int, mean: FloatArray, scatter: F
     for name, value in (("names", names), ("n", n), ("mean", mean), ("scatter", scatter)):
         object.__setattr__(moments, name, value)
     return moments
+
+
+def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
+    """Refuse two tables over the same variables whose units or wild values leave nothing to compare."""
+    one, two = (np.sqrt(np.diag(moments.scatter) / moments.n) for moments in (first, second))
+    check_spreads(first.names, one, two, labels)
 
 
 def holds_moments(path: str | Path) -> bool:

@@ -10,9 +10,12 @@ import concurrent.futures
 import contextlib
 import itertools
 import operator
+import os
 import queue
+import signal
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +39,8 @@ IN_FLIGHT = 4  # tasks handed to the cluster for each of its threads: none waits
 FEWEST = 16  # tasks handed to a cluster that has hardly any workers yet
 RETRIES = 2  # of a task that failed; the tasks of a worker that died are started again in any case
 SAME = ("diffdag", "numpy")  # versions that workers must share with the caller
+WATCH = 1.0  # seconds after which a worker looks again whether anybody waits for it, and the other way round
+LOST = 120.0  # seconds that a cluster may be without workers, such as those that are being started again
 LARGEST = "64 GiB"  # shared arguments travel once, by design: no warning about their size
 
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
@@ -251,9 +256,16 @@ def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
 
     pool = joblib.Parallel(
-        n_jobs=count, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
+        n_jobs=count,
+        backend="loky",
+        return_as="generator_unordered",
+        pre_dispatch="2*n_jobs",
+        batch_size=1,
+        initializer=_end_with,
+        initargs=(os.getpid(),),
     )
-    results = pool(joblib.delayed(_do)(task, shared) for task in tasks)
+    with _unheard():
+        results = pool(joblib.delayed(_do)(task, shared) for task in tasks)
     try:
         for result in results:  # noqa: UP028 - "yield from" would close it where its warning is heard
             yield result
@@ -266,6 +278,31 @@ def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks", category=UserWarning)  # of unused results
             results.close()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep from processes started here what a terminal sends to all: their parent ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(parent: int) -> None:
+    """End this worker soon after the process it works for was killed; left alone it would wait for minutes."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    if os.name == "posix":  # elsewhere the number of a parent does not change when it dies
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def _on_cluster(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], client: Client) -> Iterator[tuple[int, T]]:
@@ -292,12 +329,33 @@ def _on_cluster(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], client: Clie
             ended.update(new)
             if not flying:
                 return
+            _wait_for_one(ended, client)
             for future, result in ended.next_batch():
                 flying.discard(future)
                 yield _result_of(future, result)
     finally:
         with contextlib.suppress(Exception):  # the cluster may be gone
             client.cancel([*flying, kept])
+
+
+def _wait_for_one(ended: Any, client: Client) -> None:
+    """Wait until a task has ended, as long as there is anybody who could end one."""
+    seen = asked = time.monotonic()
+    while not ended.has_ready():
+        with ended.thread_condition:
+            ended.thread_condition.wait(0.1)
+        now = time.monotonic()
+        if now - asked < WATCH:
+            continue
+        asked = now
+        try:
+            seen = now if client.nthreads() else seen
+        except Exception:  # the scheduler is gone, which the tasks will say
+            seen = now
+        if now - seen > LOST:
+            raise InputError(
+                f"the Dask cluster has had no workers for {LOST:g} seconds; start some, then the same command"
+            )
 
 
 def _keep(shared: _Shared) -> _Shared:

@@ -28,7 +28,7 @@ from diffdag.moments import Moments, choose
 from diffdag.parallel import run_all
 from diffdag.precision import Penalty
 from diffdag.progress import Advance, EveryStep, Progress, show_progress
-from diffdag.resampling import Resamples, resample_fits
+from diffdag.resampling import Resamples, check_journal, resample_fits
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.selection import default_penalty, default_threshold
 from diffdag.sensitivity import Factors, Setting, SettingsPath
@@ -120,8 +120,14 @@ def settings_path(
     own = {"columns": columns, "drop": drop, "missing": missing}
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng
     study = _study(first, second, chosen, seed, n_jobs, own)
+
+    def kept_at(at: Factors) -> Path | None:
+        return None if journal is None else Path(journal) / f"{at}.journal"
+
     if by == "stability" and study.tables is None:
         raise InputError("moments cannot be resampled; give the two tables of rows, or by='ebic'")
+    if by == "stability" and study.tables is not None:  # one journal speaks for all of the folder
+        check_journal(study.tables, study.model(Factors(), half=True), "half", seed, kept_at(Factors()))
 
     def halves(at: Factors, told: Advance) -> Resamples:
         return resample_fits(
@@ -132,7 +138,7 @@ def settings_path(
             kind="half",
             rng=seed,
             n_jobs=n_jobs,
-            journal=None if journal is None else Path(journal) / f"{at}.journal",
+            journal=kept_at(at),
             progress=_passing_on(told),
             **own,  # type: ignore[arg-type]
         )
@@ -173,10 +179,11 @@ def _multiples(axis: str, values: Any) -> tuple[float, ...] | None:
     if values is None:
         return None
     try:
-        numbers = {1.0, *(float(value) for value in values)}
-    except (TypeError, ValueError):
-        numbers = {math.nan}
-    if not all(0 < number < math.inf for number in numbers):
+        given = [float(value) for value in values]
+    except (TypeError, ValueError, OverflowError):
+        given = []
+    numbers = {1.0, *given}
+    if not given or not all(0 < number < math.inf for number in numbers):
         raise InputError(
             f"{PLURAL[axis]} must be numbers larger than 0, multiples of the default; they are {values!r}"
         )

@@ -39,6 +39,7 @@ from diffdag.validation import InputError, Missing
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+LEAST = 19  # permutations
 STATISTICS = ("covariance", "regression", "overall")
 MOST_INVERTED = 1000  # variables; with more, only covariances are compared, a block of columns at a time
 _RIDGE = 0.3  # times variables / rows is added to the variances before they are inverted
@@ -131,8 +132,11 @@ def _check_options(permutations: object, rng: object) -> None:
     def whole(value: object, least: int) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
-    if not whole(permutations, 1):
-        raise InputError(f"permutations must be a whole number, 1 or larger; it is {permutations!r}")
+    if not whole(permutations, LEAST):
+        raise InputError(
+            f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
+            f"it is {permutations!r}"
+        )
     if rng is not None and not isinstance(rng, np.random.Generator) and not whole(rng, 0):
         raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
 

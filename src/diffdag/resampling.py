@@ -233,6 +233,21 @@ def resample_tables(
     return _resamples([rows[number] for number in range(fits)], plan)
 
 
+def check_journal(
+    tables: Tables,
+    model: DifferenceDAG,
+    kind: Kind,
+    rng: np.random.Generator | int | None,
+    journal: str | Path | None,
+) -> None:
+    """Refuse a journal of another run before anything is worked out that would be lost."""
+    if journal is not None and not isinstance(
+        rng, np.random.Generator
+    ):  # which would be another one after this
+        plan = _plan(tables, model, kind, rng)
+        _journal(Path(journal), tables.first, tables.second, plan).check()
+
+
 @dataclass(frozen=True)
 class _Plan:
     """All that a fit depends on besides the rows and its number."""
@@ -313,7 +328,7 @@ def _kept(
     if path is None:
         yield rows, lambda row: rows.update({row["fit"]: row})
         return
-    with Journal(Path(path), _about(first, second, plan), ("fit",)).open() as journal:
+    with _journal(Path(path), first, second, plan).open() as journal:
         rows.update({row["fit"]: row for row in journal.rows.values()})
 
         def keep(row: Row) -> None:
@@ -321,6 +336,10 @@ def _kept(
             rows[row["fit"]] = row
 
         yield rows, keep
+
+
+def _journal(path: Path, first: FloatArray, second: FloatArray, plan: _Plan) -> Journal:
+    return Journal(path, _about(first, second, plan), ("fit",))
 
 
 def _about(first: FloatArray, second: FloatArray, plan: _Plan) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.atomic import write_atomic
+from diffdag.atomic import write_together
 from diffdag.changes import RARE, Edge, MeanChange, NoiseChange
 from diffdag.evidence import Check, GlobalTest, Sensitivity, Stability
 from diffdag.scatter import EdgeScatter
@@ -320,7 +320,7 @@ class DifferenceResult:
         """Write result.json, edges.csv, graph.graphml and report.html.
 
         Everything is rendered before the first file is written, and each file is written completely or
-        not at all.
+        not at all; if one cannot be written, older ones stay.
 
         Parameters
         ----------
@@ -335,19 +335,20 @@ class DifferenceResult:
         list of Path
             The files written.
         """
+        return write_together(folder, self.rendered(coordinates))
+
+    def rendered(self, coordinates: Coordinates | None = None) -> dict[str, bytes]:
+        """What `save` writes, by the names of the files."""
         from diffdag.report.exchange import to_csv, to_json  # noqa: PLC0415
         from diffdag.report.graphs import to_graphml  # noqa: PLC0415
         from diffdag.report.page import render_page  # noqa: PLC0415
 
-        contents = {
+        return {
             "result.json": to_json(self).encode("utf-8"),
             "edges.csv": to_csv(self).encode("utf-8"),
             "graph.graphml": to_graphml(self).encode("utf-8"),
             "report.html": render_page(self, coordinates=coordinates).encode("utf-8"),
         }
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        return [write_atomic(place / name, content) for name, content in contents.items()]
 
 
 def _table(records: Sequence[object], kind: type[Any]) -> pd.DataFrame:
@@ -424,13 +425,19 @@ def load_result(path: str | os.PathLike[str]) -> DifferenceResult:
         place = place / "result.json"
     other = place if place.exists() else place.with_name("conditions.json")
     try:
-        return from_json(place.read_bytes(), name=str(place))
-    except (OSError, InputError) as error:
+        return from_json(read_saved(place), name=str(place))
+    except InputError:
         if (Path(path).is_dir() or other == place) and holds_conditions(other):
             raise InputError(
                 f"result file {str(other)!r} holds several comparisons; read it with load_conditions"
             ) from None
-        if isinstance(error, InputError):
-            raise
-        reason = error.strerror or "cannot be read"
+        raise
+
+
+def read_saved(place: Path) -> bytes:
+    """The content of a saved result."""
+    try:
+        return place.read_bytes()
+    except (OSError, ValueError) as error:  # the latter where the name of a file holds a NUL
+        reason = getattr(error, "strerror", None) or "cannot be read"
         raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None

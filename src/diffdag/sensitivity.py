@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffdag.atomic import write_atomic
+from diffdag.atomic import write_together
 from diffdag.evidence import Share
 from diffdag.result import DifferenceResult
 from diffdag.validation import plural
@@ -271,7 +271,7 @@ class SettingsPath:
         return plot_stability(self, ax, theme=theme)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write path.csv, path.json and path.svg, each completely or not at all; returns the files.
+        """Write path.csv, path.json and path.svg, completely or not at all; returns the files.
 
         With ``by="stability"`` also stability.svg, the picture of `plot_stability`.
         """
@@ -285,9 +285,7 @@ class SettingsPath:
         }
         if self.by == "stability":
             contents["stability.svg"] = render_stability(self)
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        return [write_atomic(place / name, content) for name, content in contents.items()]
+        return write_together(folder, contents)
 
 
 def _known(record: dict[Any, Any]) -> dict[str, Any]:

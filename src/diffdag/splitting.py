@@ -25,9 +25,9 @@ from scipy import stats
 from diffdag.changes import Edge, estimated_edge
 from diffdag.data import Tables
 from diffdag.knowledge import BoolArray
-from diffdag.moments import Moments
+from diffdag.moments import Moments, check_comparable
 from diffdag.result import DifferenceResult
-from diffdag.validation import InputError
+from diffdag.validation import InputError, check_moments
 from diffdag.weights import regress_jointly
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ def measure(
     structure = Structure.of(result)
     others = tuple(moments.select(structure.names) for moments in found_on)
     first, second = first.select(structure.names), second.select(structure.names)
+    for moments, label in ((first, "first"), (second, "second")):  # a wild row may be among these only
+        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+    check_comparable(first, second)
     measured = _measured_edges(structure, first, second)
     for other in _equivalent(structure, result, others, before):
         for ends, edge in _measured_edges(other, first, second).items():

@@ -18,7 +18,7 @@ from diffdag.evidence import Sensitivity, Share, Stability
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
 from diffdag.progress import Progress, Told, follow, show_progress
-from diffdag.resampling import NoneFitted, Resamples, Workers, resample_tables
+from diffdag.resampling import Kind, NoneFitted, Resamples, Workers, check_journal, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.robust import RANKED, Covariance, table_scores
 from diffdag.scatter import POINTS, FloatArray, choose_rows, edge_scatters
@@ -94,7 +94,13 @@ class Plan:
         place = None if journal is None else Path(journal)
         return cls(int(fits), fdr, float(cutoff), permutations, place, int(points))  # type: ignore[arg-type]
 
-    def journal_of(self, kind: str) -> Path | None:
+    @property
+    def fits_of(self) -> dict[Kind, int]:
+        """How many resamples of each kind."""
+        halves = self.fits // 4 * 2
+        return {"bootstrap": self.fits - halves, "half": halves} if self.fits else {}
+
+    def journal_of(self, kind: Kind) -> Path | None:
         """Where finished fits of one kind are kept."""
         return None if self.journal is None else self.journal / f"resamples-{kind}.journal"
 
@@ -123,6 +129,8 @@ def _examine(
     held_out = None
     if split:
         tables, held_out = split_rows(tables, model.rng)
+    for kind in plan.fits_of:
+        check_journal(tables, model, kind, _seed(model), plan.journal_of(kind))
     result = model.fit_tables(tables, progress=told).result_
     said = {name: getattr(model, name) for name in KNOWLEDGE if getattr(model, name) is not None}
     if model.covariance != "sample":
@@ -185,24 +193,27 @@ def weigh(
     **workers: Unpack[Workers],
 ) -> DifferenceResult:
     """Add the global test, confidence and sensitivity to an answer, as far as they were asked for."""
-    rng = 0 if model.rng is None else model.rng
+    rng = _seed(model)
     if plan.permutations:
         tested = permute_tables(tables, plan.permutations, rng, progress=workers.get("progress"))
         result = replace(result, global_test=tested)
     if not plan.fits:
         return result
-    halves = plan.fits // 4 * 2
     try:
-        drawn = resample_tables(
-            tables, model, plan.fits - halves, "bootstrap", rng, plan.journal_of("bootstrap"), **workers
+        drawn, split = (
+            resample_tables(tables, model, fits, kind, rng, plan.journal_of(kind), **workers)
+            for kind, fits in plan.fits_of.items()
         )
-        split = resample_tables(tables, model, halves, "half", rng, plan.journal_of("half"), **workers)
     except NoneFitted as error:
         return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
     result = with_confidence(result, drawn, split, plan.cutoff)
     if model.method == "paper":
         result = replace(result, notes=(*result.notes, UNCALIBRATED))
     return replace(result, sensitivity=_sensitivity(tables, model, workers.get("progress")))
+
+
+def _seed(model: DifferenceDAG) -> np.random.Generator | int:
+    return 0 if model.rng is None else model.rng
 
 
 def _sensitivity(tables: Tables, model: DifferenceDAG, progress: Progress) -> Sensitivity:

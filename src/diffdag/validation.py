@@ -24,11 +24,19 @@ from diffdag.dependence import dependent_columns
 FloatArray = NDArray[np.float64]
 Missing = Literal["error", "drop"]
 
+# Outside these bounds fourth powers of standard deviations, or their inverses, can overflow.
+_LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
+# From about a million on, sums over both tables keep too few digits of the one that varies less.
+_MOST_RATIO = 1e5
 _SHOWN = 6  # names shown in one message; wide tables would otherwise fill the screen
 CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
+# Of these, those that a decimal mark alone does not explain.
+_THOUSANDS = re.compile(
+    r"[-+]?\d{1,3}(([ '\u00a0\u202f]\d{3})+([.,]\d+)?|(\.\d{3})+,\d+|(,\d{3})+\.\d+|(\.\d{3}){2,})"
+)
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?([./-])\d\d?\2\d{2,4}( .*)?")
 # An option as `option_words` and `drop_words` write it, quotes respected.
 OPTION = re.compile(
@@ -66,7 +74,7 @@ class Unfit(NamedTuple):
         """What it looks like: a key of `_KINDS`."""
         text = str(self.value)
         if _COMMAS.fullmatch(text):
-            return "commas"
+            return "thousands" if _THOUSANDS.fullmatch(text) else "commas"
         if _DATE.fullmatch(text):
             return "dates"
         return "numbers" if isinstance(self.value, str) and _reads_as_number(text) else "text"
@@ -95,6 +103,11 @@ _KINDS = {
         "column {} has commas or spaces within numbers",
         "columns {} have commas or spaces within numbers",
         "write numbers with a decimal point and without thousands separators",
+    ),
+    "thousands": (
+        "column {} has commas or spaces within numbers",
+        "columns {} have commas or spaces within numbers",
+        "write numbers without thousands separators",
     ),
 }
 
@@ -220,6 +233,8 @@ def check_choice(
         return None
     if isinstance(names, str):
         raise InputError(f"{option}= is the text '{names}'; give a list of column names")
+    if not isinstance(names, Iterable):
+        raise InputError(f"{option}= is {names!r}; give a list of column names")
     chosen = [str(name) for name in names]
     repeated = [name for name, count in Counter(chosen).items() if count > 1]
     if repeated:
@@ -384,6 +399,45 @@ def check_moments(
     spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
     # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
-    check_varies(names, spread <= rounding, label)
+    flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
+    rescale = "subtract an offset or change the unit if its values do differ"
+    refuse([problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))])
     found = [names[k] for k in dependent_columns(n, scatter)]
     refuse(find_dependent((found, ()), (label, "")))
+
+
+def find_extreme(names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]) -> list[Problem]:
+    """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
+    odd: list[dict[str, float]] = []
+    for spread in spreads:
+        outside = (spread > 0) & ~((spread >= _LEAST_SPREAD) & (spread <= _MOST_SPREAD))
+        odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
+    size = odd[0] | odd[1]
+    words = "values of {} vary by {:.0e} in {}, too far from 1"
+    fix = "change the unit or look for wild values"
+    return [
+        Problem(words.format(join_names(found), size[found[0]], where), fix=fix)
+        for found, where in _by_table(odd, labels)
+        if found
+    ]
+
+
+def check_spreads(
+    names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
+) -> None:
+    """Refuse columns whose unit, or one wild value, leaves nothing to compare in double precision.
+
+    `first` and `second` are their standard deviations in the two tables, none of them 0.
+    """
+    refuse(find_extreme(names, (first, second), labels))
+    ratios = np.maximum(first / second, second / first)
+    apart = np.flatnonzero(ratios > _MOST_RATIO)
+    if apart.size:
+        found, worst = [names[k] for k in apart.tolist()], int(ratios.argmax())
+        where = table_words(labels[int(second[worst] > first[worst])])
+        what = (
+            f"the spread of {join_names(found)} differs between the tables by a factor of up to "
+            f"{ratios[worst]:.0e}, more than can be compared"
+        )
+        fix = f"check the units and look for wild values in {where}"
+        refuse([Problem(what, tuple(found), "" if len(found) > 1 else "it", fix)])

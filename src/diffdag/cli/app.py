@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import glob
-import io
 import os
 import sys
 import warnings
@@ -20,6 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 BAD_INPUT = 2
+CHECK_PATH = "check the path and its permissions"
 INTERRUPTED = 130
 
 # The base of all usage errors, under a public name in every release of typer (which once depended on
@@ -61,14 +61,6 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """Run the command line and leave with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow terminal is no reason to lose the answer
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command line.
 
@@ -83,6 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         0 done, 2 bad input or usage, 130 interrupted.
     """
     try:
+        _check_spellings(arguments)
         with _warnings_as_lines():
             code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
             sys.stdout.flush()
@@ -93,15 +86,23 @@ def run(arguments: Sequence[str]) -> int:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
-        return 0
+        return _unread()
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # which some releases of typer turn into it
+            raise
+        return _unread()
     except OSError as error:
+        from diffdag.serve.lack import FULL  # noqa: PLC0415
+
         place = f"'{error.filename}': " if error.filename is not None else ""
-        say(f"error: {place}{error.strerror or error}; check the path and its permissions")
+        full = "make room on the disk, then give the same command again"
+        say(f"error: {place}{error.strerror or error}; {full if error.errno in FULL else CHECK_PATH}")
     except _UsageError as error:
         message = error.format_message().rstrip(".")
         hint = "names with spaces need quotes: --drop 'Sample ID'; " if "extra argument" in message else ""
         say(f"error: {message}; {hint}see diffdag --help")
+    except MemoryError:
+        say("error: memory ran out; close other programs, or take fewer rows or columns (--columns, --drop)")
     except ValueError as error:
         from diffdag.validation import InputError  # noqa: PLC0415
 
@@ -111,12 +112,27 @@ def run(arguments: Sequence[str]) -> int:
     return BAD_INPUT
 
 
+def _check_spellings(arguments: Sequence[str]) -> None:
+    """Refuse an option that is given under both of its names: the second would silently win."""
+    given = {word.split("=")[0] for word in arguments}
+    if {"--group", "--group-key"} <= given:
+        refuse("--group and --group-key are the same option; give one of them")
+
+
+def _unread() -> int:
+    """Whoever reads the answer has seen enough, as ``| head`` has: all is well."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
+    return 0
+
+
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
     from diffdag.report.text import printable  # noqa: PLC0415
     from diffdag.validation import at_command_line  # noqa: PLC0415
 
-    print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
+        print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -106,7 +106,7 @@ def check_workers(jobs: int | None, dask: str | None) -> None:
 
 
 def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
-    from diffdag.atomic import write_atomic  # noqa: PLC0415
+    from diffdag.atomic import write_together  # noqa: PLC0415
 
     texts = {
         "methods.csv": answer.methods.to_csv(index=False, lineterminator="\n"),
@@ -114,8 +114,7 @@ def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
         "agreement.csv": answer.agreement.to_csv(lineterminator="\n", float_format="%.4f"),
         "compare.json": answer.to_json(),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    return [write_atomic(out / name, text) for name, text in texts.items()]
+    return write_together(out, texts)
 
 
 def comparison_text(answer: Comparison) -> str:

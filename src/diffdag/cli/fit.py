@@ -253,7 +253,11 @@ def _deliver(
     coordinates: Coordinates | None = None,
 ) -> None:
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
+    from diffdag.conditions_result import remove_conditions  # noqa: PLC0415
+
     files = [] if out is None else result.save(out, coordinates=coordinates)
+    if out is not None:  # nobody is to take files of an earlier answer for this one's
+        remove_conditions(out)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

@@ -108,13 +108,13 @@ def _check_tables(*paths: Path | None) -> None:
 
 
 def _write(answer: Resamples, out: Path) -> list[Path]:
-    from diffdag.atomic import write_atomic  # noqa: PLC0415
+    from diffdag.atomic import write_together  # noqa: PLC0415
 
     texts = {
         "resamples.csv": answer.edges.to_csv(index=False, lineterminator="\n"),
         "resamples.json": answer.to_json(),
     }
-    return [write_atomic(out / name, text) for name, text in texts.items()]
+    return write_together(out, texts)
 
 
 def resamples_text(answer: Resamples) -> str:

@@ -87,11 +87,10 @@ def _write_simulation(pair: SEMPair, tables: dict[str, Any], out: Path) -> list[
     """Render everything before the first file is written."""
     import pandas as pd  # noqa: PLC0415
 
-    from diffdag.atomic import write_atomic  # noqa: PLC0415
+    from diffdag.atomic import write_together  # noqa: PLC0415
 
     names = list(pair.first.names)
     frames = {name: pd.DataFrame(table, columns=names) for name, table in tables.items()}
     frames["truth.csv"] = _truth(pair)
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
-    out.mkdir(parents=True, exist_ok=True)
-    return [write_atomic(out / name, text) for name, text in texts.items()]
+    return write_together(out, texts)

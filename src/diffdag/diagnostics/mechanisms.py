@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.linalg import LinAlgError, cholesky
 
-from diffdag.diagnostics.view import LEVEL, causal_names, changed_noise
+from diffdag.diagnostics.view import LEVEL, changed_noise, settled_names
 from diffdag.evidence import Check
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
@@ -32,7 +32,7 @@ def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Ch
             else "no noise variance was seen to differ between the conditions"
         )
         return Check("noise variances", True, says)
-    names = causal_names(result)
+    names = settled_names(result, first, second)
     tested = _variance_tests(first.select(names), second.select(names))
     if tested is None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +105,56 @@ def causal_names(result: DifferenceResult) -> tuple[str, ...]:
     return tuple(name for name in names if name in kept)
 
 
+def settled_names(result: DifferenceResult, first: Moments, second: Moments) -> tuple[str, ...]:
+    """`causal_names`, with what the answer leaves open settled by the moments, not by the order of the columns.
+
+    Of variables without an order among themselves that one comes last whose variance, given the others, is most
+    alike in both conditions: were all noise variances equal, it would be a sink of what changed.
+    """
+    names = causal_names(result)
+    if result.settings.get("known_beforehand") or min(first.n, second.n) < len(names) + 2:
+        return names
+    settled: list[str] = []
+    for _, group in groupby(names, _groups(result, names).__getitem__):
+        settled += _alike_last(settled, list(group), first, second)
+    return tuple(settled)
+
+
+def _groups(result: DifferenceResult, names: tuple[str, ...]) -> dict[str, int]:
+    """A number for each variable, the same for neighbours of which the answer does not tell who comes first."""
+    if "search_order" not in result.settings:
+        layers = (result.invariant, result.unresolved, *result.order)
+        return {name: k for k, layer in enumerate(layers) for name in layer}
+    touched = {edge.target for edge in result.edge_list}.union(result.unresolved, changed_noise(result))
+    new = [name in touched or (k > 0 and names[k - 1] in touched) for k, name in enumerate(names)]
+    return dict(zip(names, np.cumsum(new).tolist(), strict=True))
+
+
+def _alike_last(before: list[str], group: list[str], first: Moments, second: Moments) -> list[str]:
+    """The variables of a group in the order that `settled_names` says, behind those before them."""
+    left, ordered = [*before, *group], list[str]()
+    if len(group) == 1:
+        return group
+    parts = first.select(left), second.select(left)
+    scale = np.sqrt(np.diag(parts[0].scatter) + np.diag(parts[1].scatter))
+    try:
+        omegas = [np.linalg.inv(part.scatter / np.outer(scale, scale)) for part in parts]
+    except np.linalg.LinAlgError:
+        return group
+    while len(left) > len(before):
+        precisions = [np.maximum(np.diag(omega), 1e-300)[len(before) :] for omega in omegas]
+        free = [part.n - len(left) for part in parts]
+        last = len(before) + int(np.argmin(np.abs(np.log(precisions[0] * free[0] / (precisions[1] * free[1])))))
+        others = np.delete(np.arange(len(left)), last)
+        omegas = [
+            omega[np.ix_(others, others)]
+            - np.outer(omega[others, last], omega[last, others] / omega[last, last])
+            for omega in omegas
+        ]
+        ordered.append(left.pop(last))
+    return ordered[::-1]
+
+
 def look(
     tables: Tables, first: Moments, second: Moments, result: DifferenceResult, given: Mapping[str, object]
 ) -> View | None:
@@ -111,7 +162,7 @@ def look(
 
     Of tables longer than 100,000 rows so many at most are used, evenly spaced.
     """
-    names = causal_names(result)
+    names = settled_names(result, first, second)
     place = {name: k for k, name in enumerate(tables.names)}
     columns = [place[name] for name in names]
     steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]

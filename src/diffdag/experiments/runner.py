@@ -101,10 +101,16 @@ def run(
             for _, row in run_all(_row, open_cells, shared=shared, jobs=jobs, client=client):
                 journal.append({**row, MADE: now})
                 advance()
-    table = pd.DataFrame([journal.rows[journal.key_of(cell)] for cell in cells])
-    files = [
-        write_table(folder / f"{experiment.name}.csv", table.drop(columns=[TIME, AGAIN, MADE], errors="ignore"))
-    ]
+        # While the journal is held, so that no other run writes the same files.
+        return _finish(experiment, [journal.rows[journal.key_of(cell)] for cell in cells], settings, folder)
+
+
+def _finish(
+    experiment: Experiment, rows: list[Row], settings: Mapping[str, Any], folder: Path
+) -> tuple[list[Path], str]:
+    table = pd.DataFrame(rows)
+    plain = table.drop(columns=[TIME, AGAIN, MADE], errors="ignore")
+    files = [write_table(folder / f"{experiment.name}.csv", plain)]
     if TIME in table:
         files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
     made = {

@@ -25,8 +25,34 @@ UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": Tru
 
 
 def compiled(function: Function) -> Function:
-    """Compile on first use; later processes read the result from the cache."""
-    return cast(Function, numba.njit(cache=True, **OPTIONS)(function))
+    """Compile on first use; later processes read the result from the cache, where there can be one."""
+    try:
+        made = numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # no folder for it can be written to
+        made = numba.njit(**OPTIONS)(function)
+    _forgive(getattr(made, "_cache", None))
+    return cast(Function, made)
+
+
+def _forgive(cache: Any) -> None:
+    """Let a cache that is damaged, or that a full disk cannot take, cost time and nothing else."""
+    if not hasattr(cache, "load_overload"):
+        return
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_what_is_sound(*about: Any) -> Any:
+        try:
+            return load(*about)
+        except Exception:  # the many ways in which bytes can fail to be what was written
+            with contextlib.suppress(OSError):
+                cache.flush()
+            return None
+
+    def save_if_there_is_room(*about: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*about)
+
+    cache.load_overload, cache.save_overload = load_what_is_sound, save_if_there_is_room
 
 
 def inner(function: Function) -> Function:

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from diffdag.data import align_tables
-from diffdag.moments import Moments
+from diffdag.moments import Moments, check_comparable
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.kliep import solve_kliep
@@ -105,7 +105,9 @@ def precision_difference(
         than variables, no p x p matrix is formed (``dantzig`` and ``dtrace``): use `entries` of the answer.
     method : {"dantzig", "dtrace", "kliep", "plugin"}
         ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``kliep`` a
-        sparse ratio of the two Gaussian densities, ``plugin`` the difference of the two inverses.
+        sparse ratio of the two Gaussian densities, ``plugin`` the difference of the two inverses. With the
+        tables swapped the answer is the same with the other sign; not so for ``kliep``, which takes the second
+        density as known.
     penalty : float or str
         A fraction of the smallest penalty that gives zero, or ``"rate:c"`` for the paper's ``c sqrt(log p /
         n)`` with ``n`` the smaller number of rows. ``plugin`` does not use it.
@@ -166,6 +168,7 @@ def _problem(
     scale = pooled_scale(first, second)
     for moments, label in ((first, "first"), (second, "second")):
         check_varies(moments.names, ~(moments.scatter.diagonal() > 0), label)
+    check_comparable(first, second)
     return standardise(first, second), first.names, scale, min(first.n, second.n)
 
 

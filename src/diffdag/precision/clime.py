@@ -53,11 +53,10 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
     """
     p = len(sigma)
     model = _model(sigma)
-    rows = np.arange(p, dtype=np.int32)
     answers = []
     for j in columns:
-        unit = (rows == j).astype(float)
-        model.changeRowsBounds(p, rows, unit - penalty, unit + penalty)  # type: ignore[attr-defined]
+        for row in range(p):  # older HiGHS cannot change many at once
+            model.changeRowBounds(row, (row == j) - penalty, (row == j) + penalty)
         model.run()
         status = model.getModelStatus()
         if status != highspy.HighsModelStatus.kOptimal:

@@ -12,6 +12,10 @@ last basis. Bounds on ``Y`` keep the restricted problem finite, and prices from 
 and ``J`` grow (they act as a penalised slack in (P)); they are widened when they hold at the end. The
 certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
 value of ``Y`` scaled until it is feasible for (D).
+
+Where one table is far wider spread than the other (a wild row is enough) the products of the covariances are
+tiny, and HiGHS takes them for zero. So it sees them divided by a power of two close to their size, which
+multiplies ``Delta`` and ``Y`` by as much; for tables that resemble each other it is one.
 """
 
 from __future__ import annotations
@@ -34,6 +38,9 @@ FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
 PATIENCE = 10  # rounds before a singular problem may be given up
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+EQUILIBRATE = 2
+# Steps for each row and column, many times what sound problems take: ill-conditioned ones can go on for ever.
+STEPS, LEAST_STEPS = 20, 1_000
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
@@ -97,6 +104,7 @@ class _Master:
         self.signs: FloatArray = np.zeros(0)
         self.constraints: Entries = (empty, empty)
         self.bound = FIRST_BOUND
+        self.unit = _unit(problem)
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
@@ -131,22 +139,25 @@ class _Master:
         rows = worst_entries(residual, self.problem.penalty + 1e-10, most)
         signs = -np.sign(residual.values[rows[0]])
         columns = worst_entries(price, 1 + max(1e-8, 1e-11 * self.bound), most)
+        # HiGHS may leave what it knows violated, where rounding allows no better: to add it again is no help.
         fresh = ~np.isin(self._code(rows, signs), self._code(self.variables, self.signs))
         rows, signs = (rows[0][fresh], rows[1][fresh]), signs[fresh]
+        fresh = ~np.isin(self._code(columns), self._code(self.constraints))
+        columns = columns[0][fresh], columns[1][fresh]
         if len(signs) == len(columns[0]) == 0:
             return self._relax_bounds()
         self._add_constraints(columns)
         self._add_variables(rows, signs)
         return True
 
-    def _code(self, entries: Entries, signs: FloatArray) -> IntArray:
+    def _code(self, entries: Entries, signs: FloatArray | float = 0.0) -> IntArray:
         """One number for each signed entry."""
-        code: IntArray = 2 * (entries[0] * self.problem.p + entries[1]) + (signs > 0)
+        code: IntArray = 2 * (entries[0] * self.problem.p + entries[1]) + (np.asarray(signs) > 0)
         return code
 
     def _coefficients(self, constraints: Entries, variables: Entries, signs: FloatArray) -> FloatArray:
         """``Sigma1[k, i] Sigma2[j, l]`` for constraints ``(k, l)`` and signed variables ``(i, j)``."""
-        return self.problem.products(constraints, variables) * signs
+        return self.problem.products(constraints, variables) * (signs / self.unit)
 
     def _add_constraints(self, new: Entries) -> None:
         """Rows ``-1 <= (Sigma1 Y Sigma2)[k, l] <= 1``."""
@@ -166,6 +177,8 @@ class _Master:
 
     def solve(self) -> tuple[csr_array, csr_array]:
         """Optimal ``Delta`` (from the row duals) and ``Y`` of the restricted problem."""
+        steps = LEAST_STEPS + STEPS * (len(self.signs) + len(self.constraints[0]))
+        self.highs.setOptionValue("simplex_iteration_limit", steps)
         self.highs.run()
         if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             self._solve_afresh()
@@ -173,8 +186,8 @@ class _Master:
         self.sizes: FloatArray = np.asarray(solution.col_value)
         shape = (self.problem.p, self.problem.p)
         # HiGHS minimises lambda |Y|_1 - <b, Y>, so its row duals are -Delta.
-        delta = csr_array((-np.asarray(solution.row_dual), self.constraints), shape=shape)
-        dual = csr_array((self.signs * self.sizes, self.variables), shape=shape)
+        delta = csr_array((-np.asarray(solution.row_dual) / self.unit, self.constraints), shape=shape)
+        dual = csr_array((self.signs * self.sizes / self.unit, self.variables), shape=shape)
         delta.eliminate_zeros()
         dual.eliminate_zeros()
         return delta, dual
@@ -191,16 +204,25 @@ class _Master:
         return wide and self.problem.singular()
 
     def _solve_afresh(self) -> None:
-        """Dual simplex from scratch: now and then the primal simplex gives up without an answer."""
+        """Begin again, with care, where the primal simplex gave up."""
         self.highs.clearSolver()
-        self.highs.setOptionValue("simplex_strategy", DUAL_SIMPLEX)
+        self._take_care()
         self.highs.run()
-        self.highs.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
+
+    def _take_care(self) -> None:
+        """Dual simplex and scaling by HiGHS, from here on: what ill-conditioned covariances need.
+
+        After bounds were widened the last basis is dual feasible and not primal feasible. From such a basis the
+        primal simplex was seen to go round for ever, without a step that HiGHS counts.
+        """
+        self.highs.setOptionValue("simplex_scale_strategy", EQUILIBRATE)
+        self.highs.setOptionValue("simplex_strategy", DUAL_SIMPLEX)
 
     def _relax_bounds(self) -> bool:
         """Widen the bounds on ``Y`` if one of them holds; false if none does."""
         if not self._at_bound() or self.bound >= LAST_BOUND:
             return False
+        self._take_care()
         self._set_bounds(10 * self.bound)
         return True
 
@@ -214,6 +236,13 @@ class _Master:
         self.bound = bound
         m = len(self.signs)
         self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, bound))
+
+
+def _unit(problem: SparseProblem) -> float:
+    """The power of two next to the product of the mean variances."""
+    every = np.arange(problem.p)
+    one, two = problem.at((every, every))
+    return float(2.0 ** np.rint(np.log2(one.mean() * two.mean())))
 
 
 def worst_entries(found: Peaks, bound: float, most: int) -> Entries:

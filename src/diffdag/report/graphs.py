@@ -6,6 +6,7 @@ names that become the same by it are told apart by a prime.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
@@ -173,13 +174,13 @@ def to_dot(result: DifferenceResult) -> str:
         "  node [shape=box, style=rounded, fontname=Helvetica];",
     ]
     lines += [
-        f"  {_quoted(shown[name])} [label={_label(shown[name])}, role={_quoted(roles[name])}];"
+        f"  {_identifier(shown[name])} [label={_label(shown[name])}, role={_quoted(roles[name])}];"
         for name in result.variables
         if name in joined
     ]
     for edge in by_size(result.edge_list):
         words = ", ".join(f"{key}={value}" for key, value in _drawn(edge, largest).items())
-        lines.append(f"  {_quoted(shown[edge.source])} -> {_quoted(shown[edge.target])} [{words}];")
+        lines.append(f"  {_identifier(shown[edge.source])} -> {_identifier(shown[edge.target])} [{words}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -200,8 +201,17 @@ def _drawn(edge: Edge, largest: float) -> dict[str, str]:
     return drawn | {key: _quoted(repr(value)) for key, value in numbers.items()}
 
 
+def _identifier(text: str) -> str:
+    r"""A name in quotes, where Graphviz takes ``\"`` for a quote and leaves every other backslash as it is.
+
+    An odd number of them before a quote or at the end cannot be written; they are doubled then.
+    """
+    unclear = re.search(r'(?<!\\)(\\\\)*\\("|\n|$)', text)
+    return _quoted(text) if unclear else '"' + text.replace('"', '\\"') + '"'
+
+
 def _quoted(text: str) -> str:
-    """An identifier in quotes."""
+    """A text to be shown, in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from diffdag.serve.child import Child, LostError
+from diffdag.serve.folder import keep_answer, next_place
 from diffdag.serve.uploads import UnknownError, Upload, link
 from diffdag.validation import InputError
 
@@ -158,12 +159,9 @@ class Jobs:
         """Copy a complete answer to where the user wants it."""
         if self.out is None or job.state == "cancelled":
             return
-        number, place = 1, self.out
+        place = next_place(self.out)
         try:
-            while (place := self.out / f"answer-{number}").exists():
-                number += 1
-            shutil.copytree(job.folder / "answer", place)
-            job.kept = place
+            job.kept = keep_answer(job.folder / "answer", self.out)
         except OSError as error:
             job.message = f"the answer could not be written to '{place}' ({error}); download it from here"
 

@@ -73,7 +73,7 @@ def group_columns(table: Any) -> list[str]:
 def _may_name_groups(column: Any) -> bool:
     kind = column.type
     if pa.types.is_floating(kind):  # whole numbers with gaps between them are read as such
-        values = column.slice(0, 1000).drop_null()
+        values = column.slice(0, 1000).drop_null().cast(pa.float64())  # half precision cannot be rounded
         return bool(pc.all(pc.equal(values, pc.round(values))).as_py())
     tests = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string)
     return pa.types.is_dictionary(kind) or any(test(kind) for test in tests)

@@ -1,0 +1,515 @@
+"""Every way into the library, each with what to throw at it and what must hold of anything that is not refused.
+
+A target takes an input and an empty folder. It returns if the input was accepted, raises `InputError` if it was
+refused; anything else is a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import functools
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from answers import graph
+from hostile import ODD_VALUES, Dice, choices, grouped, names, options, pairs, sound_pairs, thrown
+from hostile_commands import Command, command_lines
+from hostile_files import (
+    arrow_files,
+    cell_files,
+    coordinate_files,
+    files,
+    moments_files,
+    npy_files,
+    npz_files,
+    result_files,
+    text_files,
+    tier_files,
+)
+from hypothesis import strategies as st
+from whole import hold, whole
+
+from diffdag import cli
+from diffdag.changes import CHANGES, Edge
+from diffdag.comparators.compare import compare_methods
+from diffdag.conditions import fit_conditions
+from diffdag.conditions_result import load_conditions
+from diffdag.coordinates import check_coordinates, read_coordinates
+from diffdag.data import Source, align_tables
+from diffdag.estimator import DifferenceDAG
+from diffdag.files import read_table
+from diffdag.groups import count_groups, split_all_groups, split_groups
+from diffdag.knowledge import precedence, read_tiers
+from diffdag.moments import Moments
+from diffdag.path import settings_path
+from diffdag.permutation import global_test
+from diffdag.precision import precision_difference
+from diffdag.report import conditions as conditions_report
+from diffdag.report import exchange, page
+from diffdag.resampling import resample_fits
+from diffdag.result import load_result
+from diffdag.serve.look import look
+from diffdag.serve.options import check_options, settings_of
+from diffdag.serve.uploads import ENDINGS
+from diffdag.streaming import stream_moments
+from diffdag.validation import InputError
+
+
+@dataclass
+class Files:
+    """Files to write, and what to ask of them."""
+
+    files: list[tuple[str, bytes]]
+    choice: dict[str, Any]
+
+
+Target = Callable[[Any, Path], None]
+TARGETS: dict[str, tuple[st.SearchStrategy[Any], Target, int]] = {}  # with its share of all inputs
+
+
+def target(make: Callable[[Dice], Any], share: int) -> Callable[[Target], Target]:
+    """Let a function be attacked with what another makes of dice."""
+
+    def enter(function: Target) -> Target:
+        TARGETS[function.__name__] = thrown(make), function, share
+        return function
+
+    return enter
+
+
+def put(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+# Files of tables.
+
+
+def few(kind: Callable[[Dice], tuple[str, bytes]], most: int = 2) -> Callable[[Dice], Files]:
+    """Files of one kind, or one of them twice."""
+
+    def make(dice: Dice) -> Files:
+        drawn = [kind(dice)] if dice.flip() else [kind(dice) for _ in range(dice.number(1, most))]
+        return Files(drawn, choices(dice))
+
+    return make
+
+
+def called(name: str, kind: Callable[[Dice], bytes]) -> Callable[[Dice], tuple[str, bytes]]:
+    return lambda dice: (name, kind(dice))
+
+
+def _read(case: Files, folder: Path) -> None:
+    """Read tables and look at all that is in them."""
+    tables = [read_table(put(folder / str(k), *file)) for k, file in enumerate(case.files)]
+    for table in tables:
+        source = Source.of(table, "first")
+        odd = source.unfit(source.names)
+        source.values([name for name in source.names if name not in {column.name for column in odd}])
+        for column in odd:
+            _ = column.place(), column.kind, column.shown
+        with contextlib.suppress(InputError):
+            count_groups(table, source.names[0] if source.names else "")
+    numbers = align_tables(tables[0], tables[-1], **case.choice)
+    hold(
+        np.isfinite(numbers.first).all() and len(set(numbers.names)) == len(numbers.names),
+        "numbers are not finite",
+    )
+
+
+@target(few(text_files), 14)
+def text_table(case: Files, folder: Path) -> None:
+    _read(case, folder)
+
+
+@target(few(arrow_files), 10)
+def arrow_table(case: Files, folder: Path) -> None:
+    _read(case, folder)
+
+
+@target(few(lambda dice: ("t.npy", npy_files(dice)) if dice.flip() else ("t.npz", npz_files(dice))), 6)
+def numpy_table(case: Files, folder: Path) -> None:
+    _read(case, folder)
+    hold(not Path("pickle-was-loaded").exists(), "a pickle was loaded")
+
+
+@target(few(called("t.h5ad", cell_files), 1), 3)
+def cells(case: Files, folder: Path) -> None:
+    _read(case, folder)
+
+
+@target(few(files, 3), 8)
+def any_table(case: Files, folder: Path) -> None:
+    _read(case, folder)
+
+
+@target(
+    lambda dice: (
+        few(text_files if dice.flip() else arrow_files, 3)(dice),
+        dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
+    ),
+    8,
+)
+def stream(case: tuple[Files, Any], folder: Path) -> None:
+    given, kind = case
+    places = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
+    found = stream_moments(folder if len(places) > 2 else places, kind, **given.choice)
+    again = Moments.load(found.moments.save(folder / "moments.npz"))
+    hold(
+        again.names == found.moments.names and (again.scatter == found.moments.scatter).all(), "moments changed"
+    )
+
+
+@target(lambda dice: files(dice)[1] if dice.odd(0.1) else moments_files(dice), 5)
+def moments(case: bytes, folder: Path) -> None:
+    found = Moments.load(put(folder, "m.npz", case))
+    _ = found + found, found.select(found.names[:1])
+    align = DifferenceDAG().fit_moments(found, found).result_
+    hold(exchange.from_json(align.to_json(), "x") == align, "a result changed on its way")
+
+
+@target(
+    lambda dice: (
+        few(files)(dice),
+        dice.pick(("", "", "", "group", "a")),
+        dice.pick((None, [], ["a"], ["b", "c"])),
+    ),
+    5,
+)
+def looking(case: tuple[Files, str, Any], folder: Path) -> None:
+    given, group, drop = case
+    paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
+    if any(not path.name.lower().endswith(ENDINGS) for path in paths):
+        raise InputError("the server takes no such file")
+    seen = look(paths, [path.name for path in paths], group=group, drop=drop)
+    json.dumps(seen, allow_nan=False, default=str)
+
+
+@target(coordinate_files, 4)
+def coordinates(case: tuple[str, bytes], folder: Path) -> None:
+    check_coordinates(read_coordinates(put(folder, *case)))
+
+
+@target(tier_files, 3)
+def tiers(case: bytes, folder: Path) -> None:
+    found = read_tiers(put(folder, "tiers.txt", case))
+    precedence([name for tier in found for name in tier], tiers=found)
+
+
+# Saved answers.
+
+
+@target(lambda dice: result_files(dice, several=False), 6)
+def result(case: bytes, folder: Path) -> None:
+    found = load_result(put(folder, "result.json", case))
+    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    whole(found.save(folder / "out"))
+    _ = found.summary(), found.to_dot(), found.to_sif(), found.to_cytoscape(), found._repr_html_()
+
+
+@target(lambda dice: result_files(dice, several=True), 3)
+def conditions(case: bytes, folder: Path) -> None:
+    found = load_conditions(put(folder, "conditions.json", case))
+    hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    _ = found.summary(), found.matrix, found.kinds, found.edges
+    hold(conditions_report.render_page(found).rstrip().endswith("</html>"), "half a page")
+
+
+def results(dice: Dice) -> Any:
+    """A result with names of any kind."""
+    count = dice.number(2, 5)
+    chosen = names(dice, count)
+    edges = [
+        Edge(chosen[i], chosen[j], change=dice.pick(CHANGES), delta=dice.pick((0.5, -1e300, 1e-300, 2)))
+        for i in range(count)
+        for j in range(i + 1, count)
+        if dice.flip()
+    ]
+    labels = tuple(names(dice, 2))
+    return chosen, edges, labels, names(dice, 2)
+
+
+@target(results, 4)
+def writers(case: Any, folder: Path) -> None:
+    chosen, edges, labels, notes = case
+    if len(set(chosen)) < len(chosen) or "\ud800" in (*chosen, *labels, *notes):
+        raise InputError("no reader lets such names through")
+    made = graph(chosen, edges, labels=labels, notes=tuple(notes), order=tuple((name,) for name in chosen))
+    hold(exchange.from_json(made.to_json(), "x") == made, "a result changed on its way")
+    rows = list(csv.reader(io.StringIO(exchange.to_csv(made), newline="")))
+    hold([row[:2] for row in rows[1:]] == [[e.source, e.target] for e in made.edge_list], "CSV lost a name")
+    whole(made.save(folder / "out"))
+    _ = made.to_dot(), made.to_sif(), made.summary(), made.to_cytoscape(), page.render_page(made)
+
+
+# Tables in memory, and options.
+
+
+def tables(dice: Dice) -> Any:
+    return sound_pairs(dice) if dice.flip() else pairs(dice)
+
+
+KNOWN: dict[str, tuple[Any, ...]] = {
+    "order": (["a", "b", "c"], ["a", "b"]),
+    "tiers": ([["a"], ["b", "c"]], {"a": 1, "b": 2}),
+    "required": (["a -> b"], [("a", "b")]),
+    "forbidden": (["a -> b"], [("b", "a")]),
+}
+MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
+    "method": ("order", "paper"),
+    "estimator": ("dantzig", "dtrace", "kliep", "plugin"),
+    "penalty": (0.3, 1, "rate:1", 2.0),
+    "threshold": (0.1, 0.0),
+    "noise": ("auto", "equal"),
+    "covariance": ("sample", "winsorised", "spearman", "kendall"),
+    "effective_samples": (10, (10, 12), "auto"),
+    "screen": (2, 3),
+    "rng": (0, 7),
+    "n_jobs": (1,),
+}
+WISHES: dict[str, tuple[Any, ...]] = {
+    "columns": (["a", "b"], ["c", "a"]), "drop": (["c"], []), "missing": ("drop", "error"),
+    "intervals": ("split",), "confidence": (3,), "fdr": (0,), "cutoff": (0.75,), "test": (19,),
+    "points": (0, 5),
+}  # fmt: skip
+
+
+@target(lambda dice: (tables(dice), options(dice, MODEL, 2), options(dice, WISHES, 1)), 4)
+def fit(case: Any, folder: Path) -> None:
+    (first, second), model, wishes = case
+    if model.get("estimator") is not None:
+        model = {"method": "paper", **model}
+    found = DifferenceDAG(**{"n_jobs": 1, **model}).fit(first, second, **{"missing": "drop", **wishes}).result_
+    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    _ = found.summary(), exchange.to_csv(found)
+    hold(page.render_page(found).rstrip().endswith("</html>"), "half a page")
+
+
+@target(lambda dice: (grouped(dice), dice.pick(ODD_VALUES), dice.pick(ODD_VALUES), dice.odd(0.3)), 4)
+def groups(case: Any, folder: Path) -> None:
+    (table, column), one, two, asked = case
+    counts = count_groups(table, column)
+    split = split_all_groups(table, column)
+    hold([str(name) for name in split] == list(counts), "groups differ")
+    split_groups(table, column, one, two) if asked else split_groups(table, column)
+
+
+@target(
+    lambda dice: (
+        grouped(dice),
+        options(dice, MODEL, 1),
+        options(dice, {"reference": ("x", "1"), "missing": ("drop",), "drop": (["b"],)}, 2),
+    ),
+    2,
+)
+def several(case: Any, folder: Path) -> None:
+    (table, column), model, wishes = case
+    found = fit_conditions(split_all_groups(table, column), model=DifferenceDAG(**model), **wishes)
+    hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
+
+
+@target(
+    lambda dice: (tables(dice), options(dice, {"permutations": (19, 29), "rng": (0,), "missing": ("drop",)})), 2
+)
+def testing(case: Any, folder: Path) -> None:
+    (first, second), given = case
+    found = global_test(first, second, **{"permutations": 19, **given})
+    hold(0 < found.pvalue <= 1, "no probability")
+
+
+@target(
+    lambda dice: (
+        tables(dice),
+        options(dice, {"method": ("dantzig", "dtrace", "kliep", "plugin"), "penalty": (0.3, "rate:1", 1)}),
+    ),
+    3,
+)
+def precision(case: Any, folder: Path) -> None:
+    (first, second), given = case
+    try:
+        both = [Moments.from_array(table) for table in (first, second)]
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from error
+    hold(np.isfinite(precision_difference(*both, **given).matrix).all(), "numbers are not finite")
+
+
+@target(
+    lambda dice: (
+        tables(dice),
+        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "sizes": ([1],), "by": ("ebic",)}),
+    ),
+    1,
+)
+def path(case: Any, folder: Path) -> None:
+    (first, second), given = case
+    whole(
+        settings_path(first, second, **{"penalties": [1], "sizes": [1], "n_jobs": 1, **given}).save(
+            folder / "out"
+        )
+    )
+
+
+@target(
+    lambda dice: (
+        tables(dice),
+        options(dice, {"fits": (2,), "kind": ("bootstrap", "half"), "rng": (0,), "drop": (["a"],)}),
+    ),
+    1,
+)
+def resampling(case: Any, folder: Path) -> None:
+    (first, second), given = case
+    json.loads(resample_fits(first, second, **{"fits": 2, "n_jobs": 1, **given}).to_json())
+
+
+@target(
+    lambda dice: (
+        tables(dice),
+        options(
+            dice,
+            {
+                "methods": (["order"], ["paper", "listen"]),
+                "order": (["a", "b"],),
+                "limit": (2,),
+                "missing": ("drop",),
+            },
+        ),
+    ),
+    1,
+)
+def comparing(case: Any, folder: Path) -> None:
+    (first, second), given = case
+    json.loads(compare_methods(first, second, **{"methods": ["order"], "limit": 3, **given}).to_json())
+
+
+@target(lambda dice: (names(dice, dice.number(1, 4)), options(dice, KNOWN, 3)), 3)
+def knowledge(case: Any, folder: Path) -> None:
+    chosen, given = case
+    before = precedence(chosen, **given)
+    hold(not before.diagonal().any(), "something precedes itself")
+
+
+# The server.
+
+WANTED: dict[str, tuple[Any, ...]] = {
+    "group": ("", "group"), "first": ("x",), "second": ("y",), "drop": ([], ["a"]), "sure": (True, False),
+    "strict": (False,), "series": (True,), "values": ("sample", "kendall"), "equal_noise": (True,),
+    "hide_rows": (True,), "tiers": ("a\nb", "a,b\nc"),
+}  # fmt: skip
+
+
+@target(lambda dice: dice.pick(ODD_VALUES) if dice.odd(0.1) else options(dice, WANTED, 5), 2)
+def page_options(case: Any, folder: Path) -> None:
+    settings_of(check_options(case), folder)
+
+
+ASKED = (
+    "POST /files?name=a.csv", "POST /look", "POST /jobs", "GET /state", "GET /", "DELETE /files/x",
+    "POST /files?name=%00.csv", "POST /files", "GET /jobs/x/report.html", "POST /jobs/x/cancel",
+    "GET /jobs/..%2f/x", "PUT /look", "GET /nope", "POST /files?name=a.xlsx", "POST /files?name=a%0a.npz",
+)  # fmt: skip
+BODIES = (
+    b"", b"{}", b"[]", b'{"files": ["x"]}', b'{"files": [1, null]}', b'{"files": "ab"}',
+    b'{"files": [[]], "options": 3}', b"[" * 100_000, b'{"files": ["\\ud800"]}', b"9" * 5000, b"\xff\xfe",
+)  # fmt: skip
+HEADERS = ("host", "origin", "content-length", "content-type", "sec-fetch-site", "cookie", "range")
+
+
+def asked(dice: Dice) -> tuple[str, bytes, dict[str, str]]:
+    """A request that starts no other process."""
+    names = dice.some(HEADERS, 2) if dice.odd(0.5) else []
+    body = dice.randbytes(40) if dice.odd(0.2) else dice.pick(BODIES)
+    return (
+        dice.pick(ASKED),
+        body,
+        {name: dice.pick(("127.0.0.1", "x", "", "-1", "9" * 30, "null", "a=b; c")) for name in names},
+    )
+
+
+@target(asked, 2)
+def requests(case: Any, folder: Path) -> None:
+    import httpx  # noqa: PLC0415
+
+    wanted, body, headers = case
+    method, place = wanted.split(" ")
+    session, application = _server()
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8765") as client:
+            client.cookies.set("diffdag-8765", session.token)
+            return await client.request(method, place, content=body, headers=headers)
+
+    answer = asyncio.run(send())
+    hold(answer.status_code < 500, f"status {answer.status_code}")
+    if answer.status_code >= 400:
+        raise InputError(answer.text)
+
+
+@functools.cache
+def _server() -> Any:
+    import atexit  # noqa: PLC0415
+
+    from diffdag.serve.app import make_app  # noqa: PLC0415
+    from diffdag.serve.session import Session  # noqa: PLC0415
+
+    session = Session(limit=1)
+    atexit.register(session.close)
+    return session, make_app(session, 8765)
+
+
+# The command line.
+
+
+@target(command_lines, 10)
+def commands(case: Command, folder: Path) -> None:
+    for name, content in case.files.items():
+        put(folder, name, content)
+    before = _listed(folder)
+    with contextlib.chdir(folder), _captured(case.terminal) as (out, err):
+        code = cli.run(case.arguments)
+    said, complained = out.getvalue(), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", err.getvalue())
+    new = [
+        path
+        for path in _listed(folder)
+        if path not in before or path.read_bytes() != case.files.get(str(path.relative_to(folder)))
+    ]
+    whole(new)
+    hold(code in (0, 2), f"exit code {code}")
+    hold("Traceback" not in complained, "a traceback is printed")
+    if code == 2:
+        last = complained.rstrip("\n").split("\n")[-1]
+        hold(last.startswith("diffdag: error: "), f"the last line is {last!r}")
+        hold(
+            complained.count("diffdag: error: ") >= 1 and not said.strip(),
+            "refused, and yet something is printed",
+        )
+        raise InputError(last)
+    hold(said.strip(), "nothing is printed")
+    if "--json" in case.arguments and "--help" not in case.arguments:
+        json.loads(said)
+
+
+@contextlib.contextmanager
+def _captured(terminal: bool) -> Any:
+    """Standard output and error in memory; sometimes of a terminal."""
+    streams = io.StringIO(), io.StringIO()
+    if terminal:
+        streams[1].isatty = lambda: True  # type: ignore[method-assign]
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        yield streams
+    sys.stdout.flush()
+
+
+def _listed(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,249 @@
+"""Command lines: every command with every option that it knows itself, likely and absurd values mixed.
+
+Options that say how much work to do (rows to draw, resamples to fit) are kept small, or wrong: that a year of
+work takes a year is no fault.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import typer
+from hostile import Dice, sound_pairs
+from hostile_files import (
+    cell_files,
+    conditions_of,
+    coordinate_files,
+    files,
+    fitted_result,
+    moments_files,
+    npy_bytes,
+    result_files,
+    sound_cells,
+    sound_result,
+    text_tables,
+    tier_files,
+    zipped,
+)
+
+from diffdag.cli.app import app
+
+ABSURD = (
+    "", " ", "0", "-1", "nan", "inf", "1e400", "x", "a,b", "9" * 30, "\ud800", "é", "--out", "'", '"a', ",",
+    "*", "/", "\\",
+)  # fmt: skip
+# Values that suit an option; whatever is not listed gets the absurd ones only.
+USUAL: dict[str, tuple[str, ...]] = {
+    "group": ("group", "group", "a"), "first": ("x", "y"), "second": ("y", "x"), "layer": ("log", "raw"),
+    "genes": ("top",), "reference": ("x", "x", "y"), "groups": ("x,y", "x,y,z", "y"),
+    "method": ("order", "paper"),
+    "estimator": ("dantzig", "dtrace", "kliep", "plugin"),
+    "penalty": ("0.5", "1", "2", "rate:1"),
+    "threshold": ("0.1", "0"),
+    "noise": ("auto", "equal", "gaussian", "uniform", "student"),
+    "order": ("a,b,c", "c,b,a", "a,b"),
+    "tiers": ("tiers.txt",),
+    "required": ("a->b", "b -> c"),
+    "forbidden": ("a->b", "c->a"),
+    "covariance": ("sample", "winsorised", "spearman", "kendall"),
+    "effective_samples": ("20", "20,10", "auto"), "screen": ("2", "3"), "confidence": ("3", "0"),
+    "fdr": ("0", "2"), "cutoff": ("0.75", "0.9"), "test": ("19",), "intervals": ("split",),
+    "points": ("0", "5"), "coordinates": ("regions.csv",), "jobs": ("1", "1", "1", "0"), "seed": ("1", "7"),
+    "columns": ("a,b,c", "a,b", "c,a"), "drop": ("c", "group", "group,a"), "missing": ("drop", "error"),
+    "out": ("out", "out", "new/out", "out.npz"), "by": ("ebic",), "penalties": ("0.5,1", "1"),
+    "thresholds": ("0.5,1",), "sizes": ("0.5,1",), "fits": ("2", "4"), "kind": ("bootstrap", "half"),
+    "methods": ("order", "paper", "order,listen", "ges", "nope"),
+    "limit": ("5", "2"), "p": ("3", "4", "2"), "neighbours": ("1", "2", "0.5"), "samples": ("5", "20"),
+    "change": ("0.5", "0"), "changes": ("1", "0"), "variances": ("1", "0.5,1"), "min_epsilon": ("0.01",),
+    "variances_drawn": ("shared", "per-condition"), "epsilon": ("0.1", "0.3"), "delta": ("0.05",),
+    "parents": ("1", "2"), "pairs": ("1",), "condition": ("u0126",), "port": ("70000", "-1"), "data": ("dir",),
+    "files": ("g.graphml", "e.csv", "p.html", "r.json"),
+}  # fmt: skip
+# Beyond these the work would take long, and rightly so.
+SMALL = {
+    "p", "samples", "fits", "confidence", "test", "pairs", "changes", "jobs", "screen", "limit", "dask", "port",
+    "min_epsilon",
+}  # fmt: skip
+WRONG = ("", "x", "-1", "nan", "0.5")
+TABLES = (
+    "a.csv", "a.csv", "b.csv", "b.csv", "b.csv", "g.csv", "a.parquet", "m1.npz", "m2.npz", "cells.h5ad",
+    "t.npz", "missing.csv", "dir", "dir/*.csv", "odd.csv", "odd", "*.csv", "empty.csv", "nul\x00.csv",
+    "result.json",
+)  # fmt: skip
+RESULTS = ("result.json", "result.json", "conditions.json", "dir", "missing.json", "a.csv", "odd")
+# Never to the end: they would serve, or work for minutes.
+UNENDING = {"serve": ["--out", "a.csv"], "reproduce": ["--out", "a.csv"], "demo": ["--out", "a.csv"]}
+
+
+@dataclass
+class Command:
+    """A command line, and the files it speaks of."""
+
+    arguments: list[str]
+    files: dict[str, bytes] = field(default_factory=dict)
+    terminal: bool = False
+
+
+@functools.cache
+def commands() -> dict[str, Any]:
+    """Commands by name, each with its parameters, as the command line itself knows them."""
+    import diffdag.cli  # noqa: F401, PLC0415 - registers them
+
+    found: Any = typer.main.get_command(app)
+    return dict(found.commands)
+
+
+def _option(dice: Dice, parameter: Any, sound: bool) -> list[str]:
+    """One option with its value."""
+    spelled = dice.pick([*parameter.opts, *parameter.secondary_opts])
+    if parameter.is_flag:
+        return [spelled]
+    usual = USUAL.get(parameter.name.removesuffix("_group"), ())
+    absurd = WRONG if parameter.name in SMALL else ABSURD
+    value = dice.pick(usual if usual and (sound or not dice.odd(0.5)) else absurd)
+    return [f"{spelled}={value}"] if spelled.startswith("--") and dice.flip() else [spelled, value]
+
+
+def _words(dice: Dice, name: str) -> list[str]:
+    """The options and arguments of one command."""
+    parameters = [one for one in commands()[name].params if one.name != "help"]
+    choices = [one for one in parameters if one.param_type_name == "option"]
+    sound = not dice.odd(0.7)
+    chosen = dice.some(choices, 1 + int(4 * dice.level))
+    if not dice.odd(0.2) and name != "reproduce":
+        chosen += [one for one in choices if one.required and one not in chosen]
+    words = [word for one in chosen for word in _option(dice, one, sound)]
+    if name in ("fit", "compare", "path", "resample"):
+        usual = dice.pick(
+            (
+                ["a.csv", "b.csv"],
+                ["g.csv", "--group", "group"],
+                ["m1.npz", "m2.npz"],
+                ["g.csv", "--group", "group", "--reference", "x"],
+                ["cells.h5ad", "--group", "dose"],
+                ["a.parquet", "b.csv"],
+            )
+        )
+        if not sound:
+            usual = dice.choices(TABLES, k=dice.number(0, 3))
+        if "--reference" in usual and name != "fit":
+            usual = usual[:3]
+        limits = {
+            "fit": ["--jobs", "1"],
+            "compare": ["--methods", "order", "--limit", "5"],
+            "resample": ["--fits", "2", "--jobs", "1"],
+            "path": ["--penalties", "1", "--sizes", "1", "--thresholds", "1", "--jobs", "1"],
+        }.get(name, [])
+        given = {word.split("=")[0] for word in words}
+        pairs = [limits[k : k + 2] for k in range(0, len(limits), 2) if limits[k] not in given]
+        return [*usual, *words, *(word for pair in pairs for word in pair)]
+    if name in ("report", "export"):
+        wanted = (
+            dice.some(
+                (
+                    "g.graphml", "e.csv", "p.html", "r.json", "g.dot", "n.sif", "c.cyjs", "x.xyz", "dir",
+                    "no/e.csv",
+                ),
+                3,
+                int(sound),
+            )
+            if name == "export"
+            else []
+        )  # fmt: skip
+        return [dice.pick(RESULTS[:3] if sound else RESULTS), *wanted, *words]
+    if name == "moments":
+        return [*dice.some(("a.csv", "b.csv", "dir", "a.parquet") if sound else TABLES, 2, int(sound)), *words]
+    if name == "reproduce":
+        return [dice.pick(("table1", "figure2", "brain", "nope", "")), *words]
+    return words
+
+
+def _contents(dice: Dice, mentioned: str) -> dict[str, bytes]:
+    """The files that a command line mentions; half the time the tables are sound."""
+    first, second = sound_pairs(dice)
+    if not dice.odd(0.3):
+        first.columns = second.columns = list("abcd"[: first.shape[1]])
+    grouped = pd.concat([first.assign(group="x"), second.assign(group="y"), (first * 2).assign(group="z")])
+    sound = not dice.odd(0.7)
+
+    def text(frame: pd.DataFrame) -> bytes:
+        return frame.to_csv(index=False, sep=dice.pick((",", ";"))).encode("utf-8", "replace")
+
+    made: dict[str, Any] = {
+        "a.csv": lambda: text(first),
+        "b.csv": lambda: text(second) if sound else text_tables(dice),
+        "g.csv": lambda: text(grouped[grouped["group"] != "z"] if dice.flip() else grouped),
+        "a.parquet": lambda: _parquet(first),
+        "m1.npz": lambda: _moments(first) if sound else moments_files(dice),
+        "m2.npz": lambda: _moments(second),
+        "t.npz": lambda: zipped({"t.npy": npy_bytes(first.to_numpy())}),
+        "cells.h5ad": lambda: sound_cells("csr") if sound else cell_files(dice),
+        "odd.csv": lambda: text_tables(dice),
+        "empty.csv": lambda: b"",
+        "tiers.txt": lambda: b"a,b\nc\n" if sound else tier_files(dice),
+        "regions.csv": lambda: b"region,x,y,z\na,1,2,3\nb,4,5,6\n" if sound else coordinate_files(dice)[1],
+        "result.json": lambda: (
+            result_files(dice, several=False) if not sound else _result(first.shape[1]).encode()
+        ),
+        "conditions.json": lambda: (
+            result_files(dice, several=True) if not sound else conditions_of([_result(3)] * 2).encode()
+        ),
+    }
+    wild = "*" in mentioned
+    found = {
+        name: make()
+        for name, make in made.items()
+        if name in mentioned or (wild and name in ("a.csv", "b.csv"))
+    }
+    if "dir" in mentioned:
+        found |= {"dir/1.csv": text(first), "dir/2.csv": text(second)}
+        found |= dice.pick(({}, {"dir/result.json": sound_result(880_100).encode()}, {"dir/_log.csv": b"x"}))
+    if "odd" in mentioned:
+        name, content = files(dice)
+        found["odd" if dice.flip() else name] = content
+    return found
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    try:
+        return frame.to_parquet()
+    except Exception:  # names that are no text, or there twice
+        return frame.set_axis([f"c{k}" for k in range(frame.shape[1])], axis=1).to_parquet()
+
+
+def _moments(frame: pd.DataFrame) -> bytes:
+    values = frame.to_numpy()
+    centred = values - values.mean(axis=0)
+    parts = {
+        "schema": 1,
+        "names": np.array([str(name) for name in frame.columns]),
+        "n": len(values),
+        "mean": values.mean(axis=0),
+        "scatter": centred.T @ centred,
+    }
+    return zipped({f"{key}.npy": npy_bytes(np.asarray(value)) for key, value in parts.items()})
+
+
+def _result(count: int) -> str:
+    return fitted_result(880_200) if count == 3 else sound_result(880_100 + count)
+
+
+def command_lines(dice: Dice) -> Command:
+    """A command line and its files."""
+    weighted = ("fit",) * 6 + (
+        "export", "report", "moments", "simulate", "path", "resample", "compare", "plan",
+    ) * 2  # fmt: skip
+    name = dice.pick((*sorted(commands()), "nope")) if dice.odd(0.3) else dice.pick(weighted)
+    words = _words(dice, name) if name in commands() else []
+    if name in UNENDING and "--help" not in words:
+        words = [*words, *UNENDING[name]]
+    if dice.odd(0.1):
+        words = dice.sample(words, len(words))
+        words = [*words, *UNENDING.get(name, ())]
+    arguments = [*(dice.pick((["--version"], ["--help"], ["-x"])) if dice.odd(0.1) else []), name, *words]
+    mentioned = " ".join(arguments)
+    return Command(arguments, _contents(dice, mentioned), dice.number(0, 5) == 5)

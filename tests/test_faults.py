@@ -1,0 +1,419 @@
+"""Kills, full disks, closed streams, signals: nothing finished is lost, outputs are complete or absent.
+
+`benchmarks/kills.py` and `benchmarks/leaks.py` do the same many times over.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import diffdag as dd
+from diffdag import __main__ as program
+from diffdag import cli, parallel
+from diffdag.atomic import write_atomic, write_together
+from diffdag.journal import Journal
+from diffdag.ordersearch.compiled import compiled
+from diffdag.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
+from diffdag.validation import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAN = ["plan", "--p", "10", "--changes", "2"]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
+
+
+@pytest.fixture(scope="module")
+def kills():
+    """The module of the benchmark."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield importlib.import_module("kills")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+        for name in ("kills", "record", "measure"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def data(kills, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    kills.write_tables(folder, 880_500)
+    return folder
+
+
+@contextmanager
+def largest_file(size):
+    """No file grows beyond a size: what a full disk does to a write, half of which may still succeed."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class TestKills:
+    @pytest.mark.parametrize(
+        ("index", "jobs", "group"), [(0, "2", False), (1, "1", True), (1, "2", True)], ids=str
+    )
+    def test_a_killed_run_ends_as_if_nothing_had_happened(self, kills, data, tmp_path, index, jobs, group):
+        kind = kills.KINDS[index]
+        command = [
+            *kind.arguments[:1],
+            *(str(data / name) for name in kind.arguments[1:3]),
+            *kind.arguments[3:],
+        ]
+        command = [
+            *("24" if word == "60" else "19" if word == "99" else word for word in command),
+            "--jobs",
+            jobs,
+        ]
+        whole, out = tmp_path / "whole", tmp_path / "out"
+        assert cli.run([*command[:-1], "1", "--out", str(whole)]) == 0
+        wanted = kills.tables(whole, kind)
+        process = kills.start(command, data, out, mark := tmp_path.name)
+        while kills.count(kills.rows(out)) < 3 and process.poll() is None:
+            time.sleep(0.01)
+        kills.kill(process, group)
+        assert kills.until_gone(mark)[1] == []
+        before = kills.rows(out)
+        assert 3 <= kills.count(before) < 24, "not killed in the middle"
+        (out / f".{next(iter(wanted))}.0123456789ab.tmp").write_text("half of")  # as if killed while it wrote
+        assert cli.run([*command[:-1], "1", "--out", str(out)]) == 0
+        assert all(kills.rows(out)[name].startswith(content) for name, content in before.items())
+        assert kills.tables(out, kind) == wanted
+        assert set(kills.files(out)) == set(kills.files(whole))
+
+    def test_workers_end_with_a_parent_that_was_killed_before_it_gave_them_work(self, kills, tmp_path):
+        code = "import time; from diffdag.parallel import run_all; list(run_all(time.sleep, [60] * 4, jobs=2))"
+        environment = {**os.environ, kills.MARK: tmp_path.name}
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
+        while len(kills.alive(tmp_path.name)) < 4 and process.poll() is None:  # itself, a tracker, two workers
+            time.sleep(0.01)
+        kills.kill(process, group=False)
+        assert kills.until_gone(tmp_path.name)[1] == []
+
+
+class TestJournal:
+    def test_what_a_full_disk_leaves_of_a_row_costs_no_other(self, tmp_path):
+        path = tmp_path / "rows.journal"
+        about, row = {"size": 1}, {"a": 2, "value": "text"}
+        with Journal(path, about, ("a",)).open() as journal:
+            journal.append({"a": 1, "value": "first"})
+        before = path.read_bytes()
+        with Journal(path, about, ("a",)).open() as journal:
+            for size in range(len(before), len(before) + 20):
+                with largest_file(size), pytest.raises(OSError, match="too large") as error:
+                    journal.append(row)
+                assert error.value.filename == str(path)
+                assert path.read_bytes() == before
+            assert list(journal.rows) == [(1,)]
+            journal.append(row)
+        with Journal(path, about, ("a",)).open() as journal:
+            assert list(journal.rows) == [(1,), (2,)]
+
+    def test_a_run_killed_in_its_first_line_can_be_begun_again(self, tmp_path):
+        path = tmp_path / "rows.journal"
+        with Journal(path, {"size": 1}, ("a",)).open():
+            line = path.read_bytes()
+        for length in range(len(line)):
+            path.write_bytes(line[:length])
+            with Journal(path, {"size": 1}, ("a",)).open():
+                assert path.read_bytes() == line
+        for size in range(len(line)):
+            path.unlink(missing_ok=True)
+            with largest_file(size), pytest.raises(OSError, match="too large"):
+                Journal(path, {"size": 1}, ("a",)).open().__enter__()
+            assert path.read_bytes() == b""
+
+    def test_other_data_are_refused_before_the_fit(self, data, tmp_path, monkeypatch, capsys):
+        tables = [str(data / name) for name in ("first.csv", "second.csv")]
+        wishes = ["--confidence", "20", "--test", "19", "--jobs", "1", "--out", str(tmp_path)]
+        assert cli.run(["fit", *tables, *wishes]) == 0
+        path = ["path", *tables, "--by", "stability", "--fits", "2", "--penalties", "1", "--jobs", "1"]
+        assert cli.run([*path, "--out", str(tmp_path)]) == 0
+        written = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+        def never(*_, **__):
+            raise AssertionError("worked out in vain")
+
+        monkeypatch.setattr(dd.DifferenceDAG, "fit_tables", never)
+        capsys.readouterr()
+        for command in (["fit", *tables[::-1], *wishes], [*path, "--seed", "5", "--out", str(tmp_path)]):
+            assert cli.run(command) == 2
+            message = capsys.readouterr().err
+            assert "other settings, or on other data" in message
+            assert message.count("\n") == 1
+        with Journal(tmp_path / "resamples-half.journal", {}, ()).path.open("rb") as other:
+            import fcntl  # noqa: PLC0415
+
+            fcntl.flock(other, fcntl.LOCK_EX)
+            assert cli.run(["fit", *tables, *wishes]) == 2
+        assert "another run is writing here" in capsys.readouterr().err
+        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == written
+
+
+class TestFiles:
+    def test_a_full_disk_leaves_the_older_answer_whole(self, tmp_path):
+        old, new = {"a": "old", "sub/b": "old"}, {"a": "n" * 10, "sub/b": "new" * 20}
+        write_together(tmp_path, old)
+        for size in range(60):
+            with largest_file(size), pytest.raises(OSError, match="too large"):
+                write_together(tmp_path, new)
+            files = {
+                path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.*") or ()
+            }
+            assert files == {}, "temporary files stay"
+            assert {name: (tmp_path / name).read_text() for name in old} == old
+        write_together(tmp_path, new)
+        assert {name: (tmp_path / name).read_text() for name in new} == new
+
+    def test_results_and_moments_on_a_full_disk(self, tmp_path):
+        pair = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_501)
+        tables = pair.first.sample(200, rng=1), pair.second.sample(200, rng=2)
+        result = dd.DifferenceDAG().fit(*tables).result_
+        moments = dd.Moments.from_array(tables[0])
+        for size in (0, 1000, 10_000):
+            with largest_file(size), pytest.raises(OSError, match="too large"):
+                result.save(tmp_path / "answer")
+            assert list((tmp_path / "answer").iterdir()) == []
+        for size in (0, 100, 1000):
+            with largest_file(size), pytest.raises(OSError, match="too large"):
+                moments.save(tmp_path / "m.npz")
+            assert not (tmp_path / "m.npz").exists()
+
+    def test_a_folder_in_the_place_of_a_file_changes_no_other(self, tmp_path):
+        (tmp_path / "b").mkdir()
+        with pytest.raises(IsADirectoryError):
+            write_together(tmp_path, {"a": "new", "b": "new"})
+        assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+    def test_only_leftovers_of_the_same_file_are_removed(self, tmp_path):
+        names = [
+            ".a.txt.0123456789ab.tmp",
+            ".b.txt.0123456789ab.tmp",
+            ".a.txt.mine.tmp",
+            "a.txt.0123456789ab.tmp",
+        ]
+        for name in names:
+            (tmp_path / name).write_text("x")
+        write_atomic(tmp_path / "a.txt", "new")
+        assert {path.name for path in tmp_path.iterdir()} == {"a.txt", *names[1:]}
+
+    def test_two_programs_never_mix_their_files(self, tmp_path, monkeypatch):
+        replace = os.replace
+        pauses = {("one", "b"): 0.3, ("two", "a"): 0.1}  # all of two's come between one's first and second
+
+        def slow(source, target):
+            time.sleep(pauses.get((threading.current_thread().name, target.name), 0))
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", slow)
+        contents = {who: dict.fromkeys("abc", who) for who in ("one", "two")}
+        writers = [
+            threading.Thread(target=write_together, args=(tmp_path, contents[who]), name=who)
+            for who in contents
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert len({(tmp_path / name).read_text() for name in "abc"}) == 1
+
+    def test_a_folder_that_vanishes_and_one_that_cannot_be_made(self, data, tmp_path, monkeypatch, capsys):
+        tables = [str(data / name) for name in ("first.csv", "second.csv")]
+        (tmp_path / "file").write_text("x")
+        assert cli.run(["fit", *tables, "--out", str(tmp_path / "file" / "out")]) == 2
+        gone = tmp_path / "gone"
+        monkeypatch.setattr("diffdag.cli.resample.resamples_text", lambda answer: "")
+        real = dd.resampling.resample_tables
+
+        def vanishing(*arguments, **options):
+            answer = real(*arguments, **options)
+            shutil.rmtree(gone)
+            return answer
+
+        monkeypatch.setattr("diffdag.resampling.resample_tables", vanishing)
+        assert cli.run(["resample", *tables, "--fits", "2", "--jobs", "1", "--out", str(gone)]) == 0
+        assert {path.name for path in gone.iterdir()} == {"resamples.csv", "resamples.json"}
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+class TestProgram:
+    @pytest.fixture(autouse=True)
+    def _same_signals(self):
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in numbers}
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        yield
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    @pytest.mark.parametrize(
+        ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    )
+    def test_the_exit_code_tells_the_signal(self, monkeypatch, capsys, number, code):
+        monkeypatch.setattr(sys, "argv", ["diffdag", *PLAN])
+
+        def signalled(*_, **__):
+            os.kill(os.getpid(), number)
+            time.sleep(5)
+
+        monkeypatch.setattr("diffdag.planning.plan", signalled)
+        with pytest.raises(SystemExit) as end:
+            program.main()
+        assert end.value.code == code
+        assert capsys.readouterr().err == "diffdag: interrupted\n"
+
+    def test_interrupted_while_the_commands_are_imported(self, monkeypatch, capsys):
+        monkeypatch.setattr(program, "_open_streams", lambda: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(SystemExit) as end:
+            program.main()
+        assert end.value.code == 130
+        assert capsys.readouterr().err == "diffdag: interrupted\n"
+
+    def test_what_somebody_has_ignored_stays_ignored(self, monkeypatch):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        monkeypatch.setattr(sys, "argv", ["diffdag", "--version"])
+        with pytest.raises(SystemExit):
+            program.main()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+    @pytest.mark.parametrize(
+        ("streams", "code", "says"),
+        [
+            (">&- 2>&- <&-", 0, ""),
+            ("2>&-", 0, None),
+            (">/dev/full", 2, "diffdag: error: No space left on device; make room on the disk"),
+            ("--p=0 2>/dev/full", 2, ""),
+            ("2>&1 | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ],
+    )
+    def test_streams_that_are_closed_or_full(self, streams, code, says):
+        command = f"exec {sys.executable} -m diffdag {' '.join(PLAN)} {streams}".replace(
+            "exec " if "|" in streams else "\0", ""
+        )
+        shell = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert shell.returncode == code, shell.stderr
+        assert shell.stderr.startswith(says or "")
+        assert shell.stderr.count("\n") <= 1
+        assert ("rows" in shell.stdout) == (says is None)
+
+
+class TestCompiledCode:
+    """A cache that cannot be had, read or written costs time only."""
+
+    @pytest.fixture
+    def load(self, tmp_path):
+        source = tmp_path / "cached.py"
+        source.write_text("def twice(x):\n    return 2 * x\n")
+
+        def fresh():
+            spec = importlib.util.spec_from_file_location("cached", source)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return compiled(module.twice)
+
+        return fresh
+
+    def test_no_folder_can_be_written_to(self, load, monkeypatch):
+        monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
+        assert load()(3) == 6
+
+    def test_a_damaged_cache(self, load, tmp_path):
+        assert load()(3) == 6
+        (index,) = tmp_path.glob("__pycache__/*.nbi")
+        whole = index.read_bytes()
+        for content in (b"", whole[: len(whole) // 2], b"rubbish"):
+            index.write_bytes(content)
+            assert load()(3) == 6
+            assert len(index.read_bytes()) == len(whole)
+        for file in tmp_path.glob("__pycache__/*.nbc"):
+            file.write_bytes(b"")
+        assert load()(3) == 6
+
+    def test_a_full_disk(self, load, monkeypatch):
+        def full(*_):
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+        assert load()(3) == 6
+
+
+class TestServe:
+    def test_an_answer_is_kept_completely_or_not_at_all(self, tmp_path, monkeypatch):
+        answer, out = tmp_path / "answer", tmp_path / "out"
+        answer.mkdir()
+        out.mkdir()
+        for name in ("report.html", "result.json"):
+            (answer / name).write_text(name)
+        (out / ".answer-0123456789ab.part").mkdir()  # of a server that was killed
+        with monkeypatch.context() as patched:
+
+            def full(source, target, **_):
+                Path(target).write_text("half")
+                raise OSError(errno.ENOSPC, "full")
+
+            patched.setattr(shutil, "copyfile", full)
+            with pytest.raises(OSError, match="full"):
+                keep_answer(answer, out)
+        assert list(out.iterdir()) == []
+        assert [keep_answer(answer, out).name for _ in "12"] == ["answer-1", "answer-2"]
+        assert len(list(out.rglob("*"))) == 6
+
+    def test_a_folder_without_a_lock_goes_once_it_is_old(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        new, old = (tmp_path / f"{PREFIX}{age}" for age in ("new", "old"))
+        for folder in (new, old):
+            folder.mkdir()
+        past = time.time() - NEW - 10
+        os.utime(old, (past, past))
+        remove_abandoned()
+        assert list(tmp_path.iterdir()) == [new]
+
+
+class Cluster:
+    """A cluster that ends no task, and how many threads it has whenever it is asked."""
+
+    def __init__(self, threads):
+        self.threads = threads
+        self.thread_condition = threading.Condition()
+
+    def has_ready(self):
+        return not self.threads
+
+    def nthreads(self):
+        now = self.threads.pop(0)
+        if now is None:
+            raise OSError("the scheduler is gone")
+        return {"worker": now} if now else {}
+
+
+@pytest.mark.parametrize(
+    ("threads", "given_up"), [([0] * 40, True), ([0, 0, 1] * 4, False), ([0, 0, None] * 4, False)]
+)
+def test_a_cluster_without_workers_is_given_up(monkeypatch, threads, given_up):
+    monkeypatch.setattr(parallel, "WATCH", 0.0)
+    monkeypatch.setattr(parallel, "LOST", 0.5)
+    cluster = Cluster(threads)
+    if not given_up:
+        parallel._wait_for_one(cluster, cluster)
+        return
+    with pytest.raises(InputError, match=r"no workers for 0.5 seconds; start some, then the same command"):
+        parallel._wait_for_one(cluster, cluster)
+    assert len(cluster.threads) > 20

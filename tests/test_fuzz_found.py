@@ -1,0 +1,180 @@
+"""Every fault that fuzzing has found, each by the smallest input that shows it."""
+
+from __future__ import annotations
+
+import decimal
+import io
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from answers import graph
+from hostile_files import npy_bytes, npy_claiming, zipped
+
+import diffdag as dd
+from diffdag import cli
+from diffdag.changes import Edge
+from diffdag.columns import Source
+from diffdag.conditions_result import remove_conditions
+from diffdag.data import align_tables
+from diffdag.files import read_table
+from diffdag.moments import Moments
+from diffdag.path import settings_path
+from diffdag.report.graphs import to_dot
+from diffdag.serve.look import group_columns
+from diffdag.validation import InputError
+
+TABLE = pd.DataFrame(np.random.default_rng(880_900).standard_normal((20, 3)), columns=list("abc"))
+
+
+def refused(path, words):
+    with pytest.raises(InputError, match=words):
+        read_table(path)
+
+
+# Files.
+
+
+@pytest.mark.parametrize("shape", [(10**9, 3), (2**62, 4), (2**31, 2**31)])
+def test_a_header_that_claims_too_much_takes_no_memory(tmp_path, shape):
+    claim = npy_claiming(shape)
+    (tmp_path / "t.npy").write_bytes(claim)
+    refused(tmp_path / "t.npy", "its header speaks of .* which it does not hold")
+    (tmp_path / "t.npz").write_bytes(zipped({"t.npy": claim}, packed=True))
+    refused(tmp_path / "t.npz", "its header speaks of")
+    parts = {"schema": 1, "names": np.array(["a"]), "n": 9, "mean": np.zeros(1)}
+    members = {f"{key}.npy": npy_bytes(np.asarray(value)) for key, value in parts.items()}
+    (tmp_path / "m.npz").write_bytes(zipped(members | {"scatter.npy": claim}))
+    with pytest.raises(InputError, match="not a file of moments"):
+        Moments.load(tmp_path / "m.npz")
+
+
+def test_an_archive_whose_directory_lies_takes_no_memory(tmp_path):
+    """The length that the archive claims is as unlikely as that of the array."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("t.npy", npy_claiming((10**9, 3)))
+        archive.getinfo("t.npy").file_size = 24 * 10**9 + 128
+    (tmp_path / "t.npz").write_bytes(buffer.getvalue())
+    refused(tmp_path / "t.npz", "cannot be read as .npz")
+
+
+def test_a_feather_file_with_offsets_beyond_its_texts_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    table = pa.table({"a": ["left", "right", "left", "right"], "b": [1.0, 2.0, 3.0, 4.0]})
+    pyarrow.feather.write_feather(table, buffer, compression="uncompressed")
+    content = buffer.getvalue()
+    offsets = np.array([0, 4, 9, 13, 18], dtype="<i4").tobytes()
+    assert content.count(offsets) == 1
+    damaged = np.array([0, -400_000_000, 900_000_000, 13, 18], dtype="<i4").tobytes()
+    (tmp_path / "t.feather").write_bytes(content.replace(offsets, damaged))
+    refused(tmp_path / "t.feather", "cannot be read as .feather")
+
+
+def test_a_page_looks_for_groups_among_numbers_of_half_precision(tmp_path):
+    table = pa.table({"a": pa.array(np.arange(6) % 2, pa.float16()), "b": np.arange(6.0)})
+    assert group_columns(table) == ["a"]
+
+
+def test_a_column_of_coordinates_that_is_there_twice(tmp_path):
+    (tmp_path / "regions.csv").write_text("region,x,x,y,z\na,1,2,3,4\n")
+    with pytest.raises(InputError, match="has the column 'x' more than once; leave one of them"):
+        dd.read_coordinates(tmp_path / "regions.csv")
+
+
+# Tables in memory.
+
+
+def test_whole_numbers_beyond_all_floats_are_infinite_values():
+    wide = TABLE.assign(a=pd.Series([10**400, -(10**400)] * 10, dtype=object))
+    with pytest.raises(InputError, match="infinite values: 20 in 'a'"):
+        align_tables(wide, TABLE)
+
+
+def test_a_decimal_that_is_not_a_number_is_missing():
+    odd = pd.Series([decimal.Decimal("sNaN"), decimal.Decimal(1)] * 10, dtype=object)
+    assert np.isnan(Source.of(TABLE.assign(a=odd), "first").values(["a"])[:, 0]).sum() == 10
+
+
+@pytest.mark.parametrize("option", ["columns", "drop"])
+def test_a_number_is_no_list_of_columns(option):
+    with pytest.raises(InputError, match=f"{option}= is 3; give a list of column names"):
+        align_tables(TABLE, TABLE + 1, **{option: 3})
+
+
+def test_few_permutations_are_refused_wherever_they_are_given():
+    with pytest.raises(InputError, match="19 or more"):
+        dd.global_test(TABLE, TABLE + 1, permutations=3)
+    assert dd.global_test(TABLE, TABLE * 2, permutations=19).permutations == 19
+
+
+@pytest.mark.parametrize("none", [[], 10**400, [10**400]])
+def test_a_path_of_no_settings_is_refused(none):
+    with pytest.raises(InputError, match="penalties must be numbers larger than 0"):
+        settings_path(TABLE, TABLE * 2, penalties=none)
+
+
+@pytest.mark.parametrize("value", ["10.121,50", "1 234", "1'234.5", "1.234.567"])
+def test_thousands_separators_are_called_so(tmp_path, value):
+    """The file's decimal commas are read, so there is no need to write decimal points."""
+    (tmp_path / "t.csv").write_text(f"a;b\n{value};1,5\n3,5;2,5\n4,1;2,7\n")
+    table = read_table(tmp_path / "t.csv")
+    with pytest.raises(InputError, match=r"; write numbers without thousands separators$"):
+        align_tables(table, table)
+
+
+# The command line.
+
+
+def test_one_option_under_two_names(tmp_path, capsys):
+    assert cli.run(["fit", "t.csv", "--group", "a", "--group-key=b"]) == 2
+    assert "--group and --group-key are the same option; give one of them" in capsys.readouterr().err
+
+
+def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
+    def fail(*_args, **_options):
+        raise MemoryError
+
+    monkeypatch.setattr("diffdag.sem.simulate_pair", fail)
+    assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
+    assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
+
+
+# Answers.
+
+
+def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, capsys):
+    groups = pd.concat([(TABLE * k).assign(group=f"g{k}") for k in (1, 2, 3)])
+    groups.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("stays")
+    line = ["fit", str(tmp_path / "t.csv"), "--group", "group", "--out", str(out)]
+    two, several = ["--first", "g1", "--second", "g2"], ["--reference", "g1"]
+    kept = {}
+    for name, words in (("two", two), ("several", several), ("two again", two), ("several again", several)):
+        assert cli.run([*line, *words]) == 0
+        kept[name] = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    assert kept["two"] == {"result.json", "edges.csv", "graph.graphml", "report.html", "mine.txt"}
+    assert "conditions.json" in kept["several"]
+    assert kept["two again"] == kept["two"]
+    assert kept["several again"] == kept["several"]
+    assert not kept["several"] & {"result.json", "edges.csv", "graph.graphml"}
+
+
+def test_files_that_are_not_ours_stay(tmp_path):
+    (tmp_path / "conditions.json").write_text('{"comparisons": "mine"}')
+    (tmp_path / "matrix.csv").write_text("mine")
+    remove_conditions(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"conditions.json", "matrix.csv"}
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("a\\b", '"a\\b"'), ('a\\\\"b', '"a\\\\\\"b"'), ("a\\", '"a\\\\"'), ('a\\"b', '"a\\\\\\"b"')],
+)
+def test_graphviz_keeps_backslashes_as_they_are(name, written):
+    assert f'  {written} -> "b" [' in to_dot(graph([name, "b"], [Edge(name, "b", delta=1.0)]))

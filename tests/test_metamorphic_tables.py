@@ -1,0 +1,139 @@
+"""What must not matter does not, where rows are needed: covariances, resamples, the global test, conditions.
+
+``METAMORPHIC_TIMES=20`` for a longer run with other problems.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from metamorphic import Study, assert_same, problems, studies
+
+from diffdag import DiffDagWarning, DifferenceDAG, Moments, fit_conditions, global_test
+from diffdag.robust import COVARIANCES, RANKED, table_moments
+
+covariances = pytest.mark.parametrize("covariance", COVARIANCES)
+
+
+def quiet(function, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DiffDagWarning)
+        return function(*arguments, **options)
+
+
+def frames(study: Study) -> list[pd.DataFrame]:
+    return [pd.DataFrame(table, columns=list(study.names)) for table in (study.first, study.second)]
+
+
+def short(study: Study, rows: int) -> Study:
+    return replace(study, first=study.first[:rows], second=study.second[:rows])
+
+
+def assert_same_moments(found: Moments, expected: Moments, factors: np.ndarray) -> None:
+    found = found.select(expected.names)
+    assert found.n == expected.n
+    deviation = np.sqrt(np.diag(expected.covariance()))
+    apart = found.covariance() / np.outer(factors, factors) - expected.covariance()
+    assert np.abs(apart / np.outer(deviation, deviation)).max() < 1e-10
+
+
+@covariances
+@problems(2)
+@given(study=studies())
+def test_covariances_follow_sides_columns_units_and_rows(covariance, study):
+    # With more than 1000 rows what ranks are worth, n, is estimated from some of them, and depends on which.
+    study = short(study, 1000)
+
+    def moments(study: Study) -> tuple[Moments, Moments]:
+        return quiet(table_moments, study.first, study.second, study.names, covariance=covariance)
+
+    first, second = moments(study)
+    same, factors = np.ones(study.p), study.factors()
+    rows = [study.rng.permutation(len(table)) for table in (study.first, study.second)]
+    others = [
+        (moments(study.swapped())[::-1], same),
+        (moments(study.select(study.rng.permutation(study.p))), same),
+        (moments(study.in_units(factors)), np.sign(factors) if covariance in RANKED else factors),
+        (moments(replace(study, first=study.first[rows[0]], second=study.second[rows[1]])), same),
+    ]
+    for (one, two), units in others:
+        assert_same_moments(one, first, units)
+        assert_same_moments(two, second, units)
+
+
+@covariances
+@problems(2)
+@given(study=studies())
+def test_answers_and_all_checks_follow_columns_units_and_sides(covariance, study):
+    def fit(study: Study):
+        return quiet(DifferenceDAG(covariance=covariance, n_jobs=1).fit, *frames(study), points=0).result_
+
+    study = short(study, 400) if covariance in RANKED else study
+    expected, factors = fit(study), study.factors()
+    turned = np.sign(factors) if covariance in RANKED else factors
+    units = dict(zip(study.names, turned, strict=True))
+    assert_same(fit(study.in_units(factors)), expected, units=units)
+    assert_same(fit(study.select(study.rng.permutation(study.p))), expected)
+    assert_same(fit(study.swapped()), expected, mirrored=True)
+
+
+@problems(2)
+@given(study=studies(3))
+def test_confidence_and_the_global_test_follow_columns_and_units(study):
+    def fit(study: Study):
+        return quiet(DifferenceDAG(n_jobs=1).fit, *frames(study), points=0, confidence=20, test=99).result_
+
+    expected, factors = fit(study), study.factors()
+    units = dict(zip(study.names, factors, strict=True))
+    for result, unit in (
+        (fit(study.in_units(factors)), units),
+        (fit(study.select(range(study.p)[::-1])), None),
+    ):
+        assert_same(result, expected, units=unit)
+        assert result.global_test == expected.global_test
+        shares = [
+            {(frozenset((s.source, s.target)), s.found) for s in r.stability.shares} for r in (result, expected)
+        ]
+        assert shares[0] == shares[1]
+
+
+@problems(4)
+@given(study=studies())
+def test_the_global_test_does_not_see_means_and_its_p_values_are_shares_of_permutations(study):
+    first, second = frames(study)
+    for permutations in (49, 199):
+        test = global_test(first, second, permutations=permutations, rng=1)
+        moved = global_test(first + 5, second * 1.0 - 7, permutations=permutations, rng=1)
+        assert moved == test
+        for pvalue in (test.pvalue, *test.statistics.values()):
+            counted = pvalue * (permutations + 1)
+            assert counted == pytest.approx(round(counted), abs=1e-9)
+            assert 1 <= round(counted) <= permutations + 1
+
+
+@problems(2)
+@given(study=studies(5))
+def test_conditions_follow_columns_units_and_the_order_they_are_told_in(study):
+    tables = dict(zip("ab", frames(study), strict=True))
+    tables["c"] = pd.DataFrame(study.pair.second.sample(600, study.rng), columns=list(study.names))
+
+    def fit(tables):
+        return fit_conditions(tables, model=DifferenceDAG(n_jobs=1), points=0).pairs
+
+    expected = fit(tables)
+    columns, factors = study.rng.permutation(study.p), study.factors()
+    units = dict(zip(study.names, factors, strict=True))
+    changed = [
+        (fit({name: table.iloc[:, columns] for name, table in tables.items()}), None),
+        (fit({name: table * factors for name, table in tables.items()}), units),
+    ]
+    for pairs, unit in changed:
+        for pair, result in pairs.items():
+            assert_same(result, expected[pair], units=unit)
+    backwards = fit(dict(reversed(tables.items())))
+    assert {pair[::-1] for pair in backwards} == set(expected)
+    for pair, result in backwards.items():
+        assert_same(result, expected[pair[::-1]], mirrored=True)
