@@ -65,7 +65,7 @@ OPTIONS = ["-q", "-s", "-m", "not acceptance", "-p", "no:cacheprovider"]
 for said in ("pytest.PytestAssertRewriteWarning", *SILENT):
     OPTIONS += ["-W", f"ignore::{said}"]
 LIMIT = 2.5  # seconds of processor, with lines recorded, for a test to be used
-BUDGET = 8.0  # seconds of tests for a mutant
+BUDGET = 15.0  # seconds of tests for a mutant
 MEMORY = 6 << 30
 UNCHANGED = "unchanged"
 # What makes sense to exchange. The others (+ by << and the like) differ so much that any test would notice.
@@ -215,12 +215,13 @@ def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] |
     """How long a test takes and which lines it reaches; None if it does not pass."""
     include = [f"{root}/src/diffdag/{folder}/*" for folder in FOLDERS]
     recorder = coverage.Coverage(data_file=None, include=include)
-    start = time.process_time()
     with recorder.collect():
+        start = time.process_time()
         passed = passes([item])
+        seconds = time.process_time() - start
     data = recorder.get_data()
     reached = {str(Path(file).relative_to(root)): data.lines(file) or [] for file in data.measured_files()}
-    return (time.process_time() - start, reached) if passed else None
+    return (seconds, reached) if passed else None
 
 
 # Which tests for which mutant
@@ -350,7 +351,7 @@ class Mutants(Steady):
     def check(self, items: dict[str, pytest.Item], traces: dict[str, Any]) -> None:
         """Tests have to pass where nothing was changed."""
         for control in controls_of(self.root, self.folders):
-            verdict = self.judge(control, items, traces, BUDGET / 4)["verdict"]
+            verdict = self.judge(control, items, traces, BUDGET / 5)["verdict"]
             if verdict not in ("survived", "not reached"):
                 raise SystemExit(f"{control.path}:{control.line} is {verdict} although nothing was changed")
 

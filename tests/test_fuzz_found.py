@@ -52,6 +52,11 @@ def test_a_header_that_claims_too_much_takes_no_memory(tmp_path, shape):
         Moments.load(tmp_path / "m.npz")
 
 
+def test_texts_of_no_length_take_no_memory_either(tmp_path):
+    (tmp_path / "t.npy").write_bytes(npy_claiming((10**9, 3), "|S0"))
+    refused(tmp_path / "t.npy", "its header speaks of 1000000000 x 3 values")
+
+
 def test_an_archive_whose_directory_lies_takes_no_memory(tmp_path):
     """The length that the archive claims is as unlikely as that of the array."""
     buffer = io.BytesIO()

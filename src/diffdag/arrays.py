@@ -46,5 +46,6 @@ def _check_claim(stream: IO[bytes], size: int) -> None:
     version = npy.read_magic(stream)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(stream)
-    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize > size:
+    # Texts of no length take no bytes in the file, but do so in memory.
+    if any(length < 0 for length in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
         raise ValueError(f"its header speaks of {' x '.join(map(str, shape))} values, which it does not hold")
