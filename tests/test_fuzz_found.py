@@ -13,6 +13,7 @@ import pyarrow.feather
 import pytest
 from answers import graph
 from hostile_files import npy_bytes, npy_claiming, zipped
+from scipy import sparse
 
 import diffdag as dd
 from diffdag import cli
@@ -146,6 +147,19 @@ def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     monkeypatch.setattr("diffdag.sem.simulate_pair", fail)
     assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
     assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+def test_sparse_cells_with_places_outside_the_table(tmp_path, kind, part):
+    """SciPy's compiled code follows such places, and ended the program."""
+    anndata, h5py = pytest.importorskip("anndata"), pytest.importorskip("h5py")
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(X=sparse.random_array((8, 3), density=0.8, format=kind, rng=1)).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        file["X"][part][1] = 2**30
+    with pytest.raises(InputError, match=r"cannot be read|is damaged"):
+        align_tables(*[read_table(path)] * 2)
 
 
 # Answers.

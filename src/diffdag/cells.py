@@ -85,7 +85,7 @@ class Cells:
         for start in range(0, count, step):
             first, last = np.searchsorted(self.rows, (start, start + step))
             if first < last:
-                block = self.matrix[start : start + step][self.rows[first:last] - start]
+                block = _piece(self.matrix, start, start + step)[self.rows[first:last] - start]
                 yield block if everything else block[:, columns]
 
     def _check_memory(self, count: int, label: str) -> None:
@@ -97,6 +97,25 @@ class Cells:
                 "columns= (--columns), or those that vary most (adata[:, adata.var['highly_variable']], "
                 "--genes highly_variable)"
             )
+
+
+def _piece(matrix: Any, start: int, end: int) -> Any:
+    """Some rows as they lie in the file, which may be damaged there."""
+    try:
+        return _sound(matrix[start:end])
+    except MemoryError:
+        raise
+    except Exception as error:  # the libraries below raise what they like
+        raise InputError(
+            f"the values of cells from the {start + 1:,}th on cannot be read ({error}); write the file again"
+        ) from None
+
+
+def _sound(matrix: Any) -> Any:
+    """The same matrix, unless it is sparse with places outside itself, at which compiled code would look."""
+    if hasattr(matrix, "check_format"):
+        matrix.check_format(full_check=True)
+    return matrix
 
 
 def _along(block: Any, what: str) -> FloatArray:
@@ -137,7 +156,7 @@ def _cells(names: Sequence[str], obs: pd.DataFrame, matrix: Any, what: str) -> C
     kind = getattr(matrix, "format", None)
     if kind is not None and kind != "csr":
         # Rows of such a matrix are scattered all over it.
-        matrix = (matrix.to_memory() if hasattr(matrix, "to_memory") else matrix).tocsr()
+        matrix = _sound(matrix.to_memory() if hasattr(matrix, "to_memory") else matrix).tocsr()
     return Cells(tuple(names), obs, matrix, np.arange(matrix.shape[0]), np.arange(matrix.shape[1]))
 
 
