@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from answers import graph
 from hostile_files import npy_bytes, npy_claiming, zipped
@@ -78,6 +79,15 @@ def test_a_feather_file_with_offsets_beyond_its_texts_is_refused(tmp_path):
     damaged = np.array([0, -400_000_000, 900_000_000, 13, 18], dtype="<i4").tobytes()
     (tmp_path / "t.feather").write_bytes(content.replace(offsets, damaged))
     refused(tmp_path / "t.feather", "cannot be read as .feather")
+
+
+def test_texts_of_a_parquet_file_that_are_none(tmp_path):
+    table = pa.table({"a": [1.0, 2.0], "b": ["marker", "marker"]})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", compression="none", use_dictionary=False)
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content.replace(b"marker", b"ma\xaeker"))
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        Moments.from_parquet(tmp_path / "t.parquet")
 
 
 def test_a_page_looks_for_groups_among_numbers_of_half_precision(tmp_path):

@@ -99,7 +99,9 @@ class Parquet:
             reading(self.path, "Parquet"),
             pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False) as file,
         ):
-            yield from file.iter_batches(batch_size=rows, columns=list(names))
+            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+                batch.validate(full=True)  # of texts only, which are there to be shown in messages
+                yield batch
 
 
 class Text:
