@@ -12,7 +12,8 @@ seconds like that are left out, and so are all of other folders. So what survive
 run of the tests.
 
 A mutant is killed (a test fails), times out (the tests take several times as long as they should, or die),
-survives, or is reached by no test. The score is the share of the first two among all. Work is kept in the
+survives, or is reached by no test. The score is the share of the first two among all but those that
+mutants_equivalent.tsv lists, with the reason: nobody could tell them from the original. Work is kept in the
 session file, and goes on there if interrupted.
 """
 
@@ -50,7 +51,8 @@ from cosmic_ray.plugins import get_operator, operator_names
 from hypothesis import settings
 from record import keep, kept, print_table
 
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 # Tests of each folder; all others would only confirm them, and take long.
 TESTS = {
     "paper": ("paper_details", "paper", "rational"),
@@ -395,7 +397,20 @@ class Mutants(Steady):
 
 
 VERDICT = {None: "timed out", False: "killed", True: "survived"}
-VERDICTS = (*VERDICT.values(), "not reached")
+VERDICTS = (*VERDICT.values(), "not reached", "equivalent")
+
+
+def verdict_of(result: dict[str, Any], equivalent: set[tuple[str, str]]) -> str:
+    """The verdict; a survivor that is on the list of equivalents is one, wherever its line has moved."""
+    changed = [" ".join(line[1:].split()) for line in result["diff"] if line.startswith("+")]
+    alike = result["verdict"] == "survived" and (result["path"], " ".join(changed)) in equivalent
+    return "equivalent" if alike else str(result["verdict"])
+
+
+def equivalents() -> set[tuple[str, str]]:
+    """Path and mutated line of each; the third column is the reason."""
+    lines = (HERE / "mutants_equivalent.tsv").read_text(encoding="utf-8").splitlines()
+    return {(path, line) for path, line, _ in (row.split("\t") for row in lines)}
 
 
 # The whole
@@ -413,11 +428,11 @@ def copy_source(root: Path) -> None:
 
 
 def report(results: list[dict[str, Any]], everything: list[Mutant]) -> None:
-    rows = []
+    rows, known = [], equivalents()
     for folder in dict.fromkeys(mutant.folder for mutant in everything):
-        own = Counter(r["verdict"] for r in results if Path(r["path"]).parent.name == folder)
+        own = Counter(verdict_of(r, known) for r in results if Path(r["path"]).parent.name == folder)
         made, judged = sum(mutant.folder == folder for mutant in everything), own.total()
-        score = (own["killed"] + own["timed out"]) / judged
+        score = (own["killed"] + own["timed out"]) / (judged - own["equivalent"])
         error = (score * (1 - score) / judged * (1 - judged / made)) ** 0.5
         rows.append([folder, made, judged, *(own[v] for v in VERDICTS), 100 * score, 100 * error])
     print_table("Mutants", ["folder", "mutants", "tried", *VERDICTS, "score, %", "standard error"], rows)

@@ -115,6 +115,19 @@ def test_a_decimal_that_is_not_a_number_is_missing():
     assert np.isnan(Source.of(TABLE.assign(a=odd), "first").values(["a"])[:, 0]).sum() == 10
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda names: dd.DifferenceDAG().fit(*[TABLE.set_axis(names, axis=1) * [1, 1, k] for k in (1, 2)]),
+        lambda names: Moments.from_array(TABLE, names=names),
+        lambda names: dd.LinearSEM(np.zeros((3, 3)), names=names),
+    ],
+)
+def test_names_that_no_file_could_hold(make):
+    with pytest.raises(InputError, match=r"the name '\\ud800' is not valid text; call it '\?'"):
+        make(["\ud800", "b", "c"])
+
+
 @pytest.mark.parametrize("option", ["columns", "drop"])
 def test_a_number_is_no_list_of_columns(option):
     with pytest.raises(InputError, match=f"{option}= is 3; give a list of column names"):

@@ -574,6 +574,18 @@ def test_costs_are_remembered_for_the_same_predecessors_only(plain):
             assert space.whole[plain.state.ORDER, :4].tolist() == list(order)
 
 
+def test_predecessors_are_known_by_the_exclusive_or_of_their_names(plain):
+    space = view(plain, problem_of(plain, 880423), [2, 0, 3, 1])
+    memory = plain.walk._new_memory(space)
+    assert len(set(memory.code.tolist())) == 4
+    for t in (1, 0, 2, 1):
+        plain.state.swap(space, t)
+        plain.walk._note_swap(space, t, memory)
+        names = memory.code[space.whole[plain.state.ORDER, :4]]
+        assert memory.sets[1:].tolist() == np.bitwise_xor.accumulate(names).tolist()
+        assert memory.sets[0] == 0
+
+
 def test_collinear_columns_leave_something_positive(plain):
     first, second = two_tables(880422, 3)
     first[:, 2], second[:, 2] = first[:, 0], second[:, 0]
@@ -632,6 +644,14 @@ def test_joint_tables_are_sums(plain):
         assert (found.changed == said.changed).all()
 
 
+def test_a_change_that_rounding_made_is_not_settled(plain):
+    best = SimpleNamespace(changed=np.array([[False, True], [True, False]]))
+    joint = plain.search.Optimum(None, 3, 2, {(0, 1): 4.0})
+    own = plain.joint._own_part(best, joint)
+    assert (own.best, own.margins) == (best, {(0, 1): 4.0, (1, 0): 0.0})
+    assert (own.starts, own.reached) == (3, 2)
+
+
 def test_the_joint_search_looks_at_what_there_is_to_share(plain):
     problems = pairs_of(plain, 880427)
     rng = np.random.default_rng(0)
@@ -644,6 +664,7 @@ def test_the_joint_search_looks_at_what_there_is_to_share(plain):
         for (i, j), margin in optimum.margins.items():
             turned = min(s for order, s in scores.items() if order.index(i) < order.index(j))
             assert margin == pytest.approx(turned - min(scores.values()), abs=1e-6)
+    assert {(optimum.starts, optimum.reached) for optimum in optima} == {(0, 0)}
     (alone,) = plain.joint.search_jointly(problems[:1], rng, 1)
     assert alone.best.score == pytest.approx(plain.search.search_orders(problems[0], rng, 1).best.score)
     line = np.triu(np.ones((4, 4), bool), 1)[::-1, ::-1].T  # 3 before 2 before 1 before 0, or the other way
@@ -885,6 +906,14 @@ def test_a_given_order_is_not_searched(plain):
     assert (optimum.starts, optimum.reached) == (0, 0)
     assert set(optimum.margins.values()) <= {math.inf}
     assert optimum.margins.keys() == {(int(i), int(j)) for i, j in np.argwhere(optimum.best.changed)}
+
+
+def test_a_given_order_of_many_variables_is_only_read(plain):
+    line = np.tril(np.ones((15, 15), bool), -1)  # the last first
+    hills = Hills(plain, {}, 15, line, changed=[(0, 14)])
+    optimum = plain.search.search_orders(hills, np.random.default_rng(0), 1)
+    assert [asked[:4] for asked in hills.asked] == [(tuple(range(14, -1, -1)), (0, 0), 0, 0)]
+    assert (optimum.starts, optimum.reached, optimum.margins) == (0, 0, {(0, 14): math.inf})
 
 
 def test_all_orders_are_compared_up_to_fourteen_variables(plain, monkeypatch):

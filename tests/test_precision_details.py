@@ -177,8 +177,8 @@ def test_the_largest_entries_of_blocks(height, most):
     assert found.largest == 25
     assert sorted(found.sizes) == expected
     np.testing.assert_array_equal(np.abs(matrix[found.entries]), found.sizes)
-    everything = above(iter([(0, matrix.copy())]), 0.0, most)
-    assert sorted(everything.sizes) == sorted(np.abs(matrix).ravel())[-most:]
+    large = np.random.default_rng(880211).standard_normal((40, 50))
+    assert sorted(above(iter([(0, large.copy())]), 0.0, most).sizes) == sorted(np.abs(large).ravel())[-most:]
     blocks = [(start, matrix[start : start + height]) for start in range(0, 5, height)]
     tops = peaks(iter(blocks), 5)
     assert tops.columns.tolist() == np.abs(matrix).argmax(axis=1).tolist()
@@ -374,7 +374,8 @@ def test_the_certificate_of_the_linear_programme():
 
 
 @pytest.mark.parametrize(
-    ("largest", "primal", "done"), [(0.6, 1.0, True), (0.7, 1.0, False), (0.6, 1.2, False), (0.5, 1.0, True)]
+    ("largest", "primal", "done"),
+    [(0.6, 1.0, True), (0.7, 1.0, False), (0.6, 1.2, False), (0.5, 1.0, True), (0.4, 1.0, True)],
 )
 def test_both_violation_and_gap_have_to_be_small(largest, primal, done):
     problem = DifferenceProblem(np.eye(2), np.eye(2) * 2, 0.5)
@@ -1051,3 +1052,9 @@ def test_the_warning_points_to_the_caller(monkeypatch):
     with pytest.warns(DiffDagWarning, match="plugin stopped") as caught:
         precision_difference(table, 2 * table, method="plugin")
     assert caught[0].filename == __file__
+
+
+def test_beyond_the_largest_penalty_no_constraint_is_broken():
+    for solve in (dtrace.solve_dtrace, dantzig.solve_dantzig, kliep.solve_kliep):
+        solution = solve(problem_of(880333, fraction=2.0))
+        assert (solution.delta.nnz, solution.violation, solution.converged) == (0, 0.0, True)

@@ -14,6 +14,7 @@ from diffdag.columns import CellSource, Source, as_arrow, is_missing, to_float
 from diffdag.dependence import dependent_columns
 from diffdag.files import read_table
 from diffdag.origin import origin_of
+from diffdag.spreads import find_extreme
 from diffdag.validation import (
     InputError,
     Missing,
@@ -23,7 +24,6 @@ from diffdag.validation import (
     check_names,
     find_counts,
     find_dependent,
-    find_extreme,
     find_few,
     find_lost,
     find_text,

@@ -20,7 +20,15 @@ from diffdag.accumulate import Accumulator, add_square, block_rows
 from diffdag.arrays import load_arrays
 from diffdag.atomic import write_atomic
 from diffdag.progress import Progress
-from diffdag.validation import InputError, Missing, check_choice, check_spreads, default_names, join_names
+from diffdag.spreads import check_spreads
+from diffdag.validation import (
+    InputError,
+    Missing,
+    check_choice,
+    check_text,
+    default_names,
+    join_names,
+)
 
 if TYPE_CHECKING:
     from diffdag.batches import Source
@@ -331,6 +339,7 @@ def _check(names: tuple[str, ...], sound: NDArray[np.bool_]) -> None:
     """Refuse repeated names, and variables whose moments are not finite."""
     if len(set(names)) < len(names):
         raise InputError("moments name a variable twice; names must differ")
+    check_text(names)
     if not sound.all():
         bad = join_names(name for name, fine in zip(names, sound, strict=True) if not fine)
         raise InputError(f"values of {bad} are missing, infinite, or too large to square; change their units")

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 
 from diffdag.drawing import draw_weights
 from diffdag.moments import Moments
-from diffdag.validation import InputError, default_names
+from diffdag.validation import InputError, check_text, default_names
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -83,6 +83,7 @@ class LinearSEM:
         self.names = default_names(p) if names is None else tuple(str(name) for name in names)
         if len(self.names) != p or len(set(self.names)) != p:
             raise InputError(f"names must be {p} different names, one for each variable")
+        check_text(self.names)
         if noise not in _NOISE:
             raise InputError(f"noise must be one of {', '.join(_NOISE)}; it is {noise!r}")
         self.noise: Noise = noise

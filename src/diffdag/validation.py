@@ -24,10 +24,6 @@ from diffdag.dependence import dependent_columns
 FloatArray = NDArray[np.float64]
 Missing = Literal["error", "drop"]
 
-# Outside these bounds fourth powers of standard deviations, or their inverses, can overflow.
-_LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
-# From about a million on, sums over both tables keep too few digits of the one that varies less.
-_MOST_RATIO = 1e5
 _SHOWN = 6  # names shown in one message; wide tables would otherwise fill the screen
 CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
 _EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
@@ -190,7 +186,7 @@ def refuse(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
     raise InputError(f"{len(problems)} things are in the way: {found}; {remedy}")
 
 
-def _by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+def by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
     """Names that concern both tables, and those that concern one, each with where that is."""
     first, second = (dict.fromkeys(found) for found in names)
     yield [name for name in first if name in second], "both tables"
@@ -216,6 +212,7 @@ def check_names(names: Sequence[str], label: str) -> None:
     if "" in names:
         where = names.index("") + 1
         raise InputError(f"column {where} of {table_words(label)} has no name; name it or remove it")
+    check_text(names)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         verb = "appears" if len(repeated) == 1 else "appear"
@@ -223,6 +220,13 @@ def check_names(names: Sequence[str], label: str) -> None:
             f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}; "
             "rename or remove the copies"
         )
+
+
+def check_text(names: Sequence[str]) -> None:
+    """Refuse names that no file could hold, such as half of a surrogate pair."""
+    for name in names:
+        if (said := name.encode("utf-8", "replace").decode()) != name:
+            raise InputError(f"the name {name!a} is not valid text; call it '{said}' or the like")
 
 
 def check_choice(
@@ -350,7 +354,7 @@ def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[s
             tuple(found),
             fix="check the export",
         )
-        for found, where in _by_table(names, labels)
+        for found, where in by_table(names, labels)
         if found
     ]
 
@@ -404,40 +408,3 @@ def check_moments(
     refuse([problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))])
     found = [names[k] for k in dependent_columns(n, scatter)]
     refuse(find_dependent((found, ()), (label, "")))
-
-
-def find_extreme(names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]) -> list[Problem]:
-    """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
-    odd: list[dict[str, float]] = []
-    for spread in spreads:
-        outside = (spread > 0) & ~((spread >= _LEAST_SPREAD) & (spread <= _MOST_SPREAD))
-        odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
-    size = odd[0] | odd[1]
-    words = "values of {} vary by {:.0e} in {}, too far from 1"
-    fix = "change the unit or look for wild values"
-    return [
-        Problem(words.format(join_names(found), size[found[0]], where), fix=fix)
-        for found, where in _by_table(odd, labels)
-        if found
-    ]
-
-
-def check_spreads(
-    names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
-) -> None:
-    """Refuse columns whose unit, or one wild value, leaves nothing to compare in double precision.
-
-    `first` and `second` are their standard deviations in the two tables, none of them 0.
-    """
-    refuse(find_extreme(names, (first, second), labels))
-    ratios = np.maximum(first / second, second / first)
-    apart = np.flatnonzero(ratios > _MOST_RATIO)
-    if apart.size:
-        found, worst = [names[k] for k in apart.tolist()], int(ratios.argmax())
-        where = table_words(labels[int(second[worst] > first[worst])])
-        what = (
-            f"the spread of {join_names(found)} differs between the tables by a factor of up to "
-            f"{ratios[worst]:.0e}, more than can be compared"
-        )
-        fix = f"check the units and look for wild values in {where}"
-        refuse([Problem(what, tuple(found), "" if len(found) > 1 else "it", fix)])

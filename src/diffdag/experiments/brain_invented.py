@@ -49,8 +49,8 @@ def invent_study(n: int, seed: int, most: int | None = None) -> Study:
 def invent_regions() -> pd.DataFrame:
     """157 regions: 77 left, their mirror images right, three of the brainstem in the middle.
 
-    >>> invent_regions()["lobe"].value_counts()["Occipital"]
-    np.int64(20)
+    >>> int(invent_regions()["lobe"].value_counts()["Occipital"])
+    20
     """
     return pd.DataFrame(_invented(), columns=["region", "label", "lobe", "x", "y", "z"])
 
