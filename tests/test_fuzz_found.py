@@ -90,6 +90,11 @@ def test_texts_of_a_parquet_file_that_are_none(tmp_path):
         Moments.from_parquet(tmp_path / "t.parquet")
 
 
+def test_moments_of_more_rows_than_can_be_counted():
+    with pytest.raises(InputError, match=r"need n >= 1 \(at most 9,007,199,254,740,992\)"):
+        Moments(("a",), 2**70, np.zeros(1), np.eye(1))
+
+
 def test_a_page_looks_for_groups_among_numbers_of_half_precision(tmp_path):
     table = pa.table({"a": pa.array(np.arange(6) % 2, pa.float16()), "b": np.arange(6.0)})
     assert group_columns(table) == ["a"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 SCHEMA = 1
+MOST_ROWS = 2**53  # beyond, doubles skip whole numbers
 KEYS = ("schema", "names", "n", "mean", "scatter")  # entries of a saved file
 _PIECE = 1 << 18  # numbers looked at in one go; p x p temporaries would multiply the memory needed
 
@@ -76,10 +77,10 @@ class Moments:
         p = len(self.names)
         for name in ("mean", "scatter"):
             object.__setattr__(self, name, _frozen(getattr(self, name)))
-        if self.n < 1 or self.mean.shape != (p,) or self.scatter.shape != (p, p):
+        if not 1 <= self.n <= MOST_ROWS or self.mean.shape != (p,) or self.scatter.shape != (p, p):
             raise InputError(
-                f"moments of {p} variables need n >= 1, a mean of {p} and a scatter of {p} x {p} numbers; "
-                f"they have n = {self.n}, shapes {self.mean.shape} and {self.scatter.shape}"
+                f"moments of {p} variables need n >= 1 (at most {MOST_ROWS:,}), a mean of {p} and a scatter of "
+                f"{p} x {p} numbers; they have n = {self.n}, shapes {self.mean.shape} and {self.scatter.shape}"
             )
         low, high = self.scatter.min(axis=0, initial=0.0), self.scatter.max(axis=0, initial=0.0)
         _check(self.names, np.isfinite(self.mean) & np.isfinite(low) & np.isfinite(high))
