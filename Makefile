@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help demo test check docs bench picture size clean other lowest dist
+.PHONY: help demo test check docs bench picture size clean other lowest dist coverage
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
@@ -61,6 +61,14 @@ dist: $(VENV)/.dev
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 
+# Compiled code leaves no trace: its tests run a second time as plain Python.
+coverage: $(VENV)/.dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -n 2 $(wildcard tests/test_*_details.py)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 	@echo "Open build/docs/index.html in a browser."
@@ -81,4 +89,4 @@ size: $(VENV)/.runtime
 	@du -sm --exclude=pip --exclude=setuptools --exclude=pkg_resources $(VENV)/lib/python3*/site-packages
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -57,7 +57,7 @@ ROOT = HERE.parent
 TESTS = {
     "paper": ("paper_details", "paper", "rational"),
     "ordersearch": ("ordersearch_details", "ordersearch", "screen"),
-    "precision": ("precision_details", "precision", "precision_rows", "kliep"),
+    "precision": ("precision_details", "solvers_details", "precision", "precision_rows", "kliep"),
 }
 FOLDERS = tuple(TESTS)
 # Compiled code does not warn: whole numbers wrap around, and 1 / 0 is infinite.
@@ -216,7 +216,7 @@ def passes(items: list[pytest.Item]) -> bool:
 def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] | None:
     """How long a test takes and which lines it reaches; None if it does not pass."""
     include = [f"{root}/src/diffdag/{folder}/*" for folder in FOLDERS]
-    recorder = coverage.Coverage(data_file=None, include=include)
+    recorder = coverage.Coverage(data_file=None, config_file=False, include=include)
     with recorder.collect():
         start = time.process_time()
         passed = passes([item])
@@ -368,6 +368,8 @@ class Mutants(Steady):
                 keep(self.session, {"test": test, "trace": known[test]})
         quick = {test: known[test] for test in items if known[test]}
         print(f"{len(quick)} of {len(items)} tests pass as plain Python within {LIMIT:g} s", flush=True)
+        if not quick:
+            raise SystemExit("no test can be used")
         return quick
 
     def judge(
@@ -432,8 +434,9 @@ def report(results: list[dict[str, Any]], everything: list[Mutant]) -> None:
     for folder in dict.fromkeys(mutant.folder for mutant in everything):
         own = Counter(verdict_of(r, known) for r in results if Path(r["path"]).parent.name == folder)
         made, judged = sum(mutant.folder == folder for mutant in everything), own.total()
-        score = (own["killed"] + own["timed out"]) / (judged - own["equivalent"])
-        error = (score * (1 - score) / judged * (1 - judged / made)) ** 0.5
+        telling = judged - own["equivalent"]
+        score = (own["killed"] + own["timed out"]) / telling
+        error = (score * (1 - score) / telling * (1 - judged / made)) ** 0.5
         rows.append([folder, made, judged, *(own[v] for v in VERDICTS), 100 * score, 100 * error])
     print_table("Mutants", ["folder", "mutants", "tried", *VERDICTS, "score, %", "standard error"], rows)
 

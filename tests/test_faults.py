@@ -166,6 +166,36 @@ class TestJournal:
         assert "another run is writing here" in capsys.readouterr().err
         assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == written
 
+    def test_several_conditions_are_refused_before_their_search(self, data, tmp_path, monkeypatch, capsys):
+        rows = [(data / name).read_text().splitlines() for name in ("first.csv", "second.csv")]
+        groups = {"a": rows[0][1:], "b": rows[1][1:], "c": rows[1][1:300]}
+        table, out = tmp_path / "table.csv", tmp_path / "out"
+        lines = [f"{row},{group}" for group, part in groups.items() for row in part]
+        table.write_text("\n".join([f"{rows[0][0]},G", *lines]))
+        command = ["fit", str(table), "--group", "G", "--reference", "a", "--confidence", "20", "--jobs", "1"]
+        command += ["--out", str(out)]
+        assert cli.run(command) == 0
+        (out / "2-a-c" / "resamples-half.journal").write_bytes(b'{"run": "resa')  # killed in its first line
+        written = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+
+        def search(*_, **__):
+            raise InputError("all is well so far")
+
+        monkeypatch.setattr("diffdag.ordersearch.joint.search_jointly", search)
+        capsys.readouterr()
+        refusal = "resamples-bootstrap.journal: a run with other settings, or on other data, was begun here"
+        for other, message in (
+            ([], "all is well so far"),
+            (["--penalty", "3"], refusal),
+            (["--seed", "5"], refusal),
+        ):
+            assert cli.run([*command, *other]) == 2
+            assert message in capsys.readouterr().err
+        table.write_text("\n".join([f"{rows[0][0]},G", *lines[:-1]]))
+        assert cli.run(command) == 2
+        assert f"2-a-c{os.sep}{refusal}" in capsys.readouterr().err
+        assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == written
+
 
 class TestFiles:
     def test_a_full_disk_leaves_the_older_answer_whole(self, tmp_path):

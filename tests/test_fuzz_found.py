@@ -120,6 +120,28 @@ def test_a_decimal_that_is_not_a_number_is_missing():
     assert np.isnan(Source.of(TABLE.assign(a=odd), "first").values(["a"])[:, 0]).sum() == 10
 
 
+def test_a_polars_frame_with_a_nul_in_a_name():
+    """Polars ended the program when it handed this over."""
+    frame = pytest.importorskip("polars").from_pandas(TABLE.rename(columns={"b": "b\0"}))
+    with pytest.raises(InputError, match=r"the name 'b\\x00' in the first table holds a NUL character"):
+        dd.DifferenceDAG().fit(frame, frame)
+
+
+def test_an_array_names_no_group():
+    table = TABLE.assign(group=["x", "y"] * 10)
+    with pytest.raises(InputError, match="has no group"):
+        dd.split_groups(table, "group", first=np.zeros(2), second="y")
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [({"method": np.zeros(2)}, {}), ({}, {"missing": np.zeros(2)}), ({"rng": 1.5}, {"intervals": "split"})],
+)
+def test_options_of_a_kind_that_nobody_expects(options, asked):
+    with pytest.raises(InputError, match=r"must be|is not known"):
+        dd.DifferenceDAG(**options).fit(TABLE, TABLE * [1, 1, 2], **asked)
+
+
 @pytest.mark.parametrize(
     "make",
     [

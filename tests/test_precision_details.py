@@ -7,6 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from differences import (
+    covariances,
+    dense_hessian,
+    every,
+    kliep_point,
+    lasso,
+    problem_of,
+    some_matrix,
+    symmetric,
+    tight,
+)
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
@@ -28,34 +39,10 @@ from diffdag.precision.problem import DifferenceProblem, Solution, pooled_scale,
 from diffdag.precision.scan import Peaks, above, peaks
 
 
-def covariances(seed, p=4, n=30):
-    """Two covariance matrices of rows that depend on each other."""
-    rng = np.random.default_rng(seed)
-    mix = np.eye(p) + 0.4 * rng.standard_normal((p, p))
-    other = mix + 0.5 * (rng.random((p, p)) < 0.3)
-    return [np.cov(rng.standard_normal((n, p)) @ root, rowvar=False) for root in (mix, other)]
-
-
-def problem_of(seed, p=4, fraction=0.3, n=30):
-    one, two = covariances(seed, p, n)
-    return DifferenceProblem(one, two, fraction * float(np.abs(two - one).max()))
-
-
-def some_matrix(seed, p=4, count=5):
-    rng = np.random.default_rng(seed)
-    matrix = np.zeros(p * p)
-    matrix[rng.choice(p * p, count, replace=False)] = rng.standard_normal(count)
-    return matrix.reshape(p, p)
-
-
 def whole(blocks):
     parts = [(start, block.copy()) for start, block in blocks]
     assert [start for start, _ in parts] == list(np.cumsum([0, *(len(block) for _, block in parts)])[:-1])
     return np.vstack([block for _, block in parts])
-
-
-def every(p):
-    return tuple(np.divmod(np.arange(p * p), p))
 
 
 # The problem
@@ -513,12 +500,6 @@ def test_a_penalty_at_the_largest_leaves_nothing():
 # D-trace and its descent
 
 
-def lasso(seed, m=6):
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((20, m))
-    return rows.T @ rows / 20, rng.standard_normal(m)
-
-
 def test_optimality_conditions_of_a_lasso():
     gradient, values = np.array([-0.4, 0.7, 0.2, -0.9]), np.array([2.0, -1.0, 0.0, 0.0])
     assert descent._kkt(gradient, values, 0.5) == pytest.approx(0.4)  # |-0.9| - 0.5
@@ -654,15 +635,6 @@ def test_a_pool_holds_what_comes_near_the_penalty():
 # KLIEP
 
 
-def kliep_point(problem, delta):
-    return kliep._evaluate(problem, kliep._root(problem.sigma2), delta)
-
-
-def symmetric(seed, p=4):
-    matrix = some_matrix(seed, p, 4) * 0.04
-    return matrix + matrix.T
-
-
 def test_a_point_of_kliep():
     problem, delta = problem_of(880280), symmetric(880281)
     root = kliep._root(problem.sigma2)
@@ -709,16 +681,6 @@ def test_no_more_violators_join_than_double_the_support():
     free = kliep._free(problem, kliep._Point(np.zeros((p, p)), 0.0, gradient, np.eye(p)))
     sizes = np.abs(gradient[np.triu_indices(p)])
     assert sorted(np.abs(gradient[free.rows, free.columns])) == sorted(sizes)[-20:]
-
-
-def dense_hessian(fitted, free):
-    """Second derivatives along the symmetric unit matrices of the free entries."""
-    p, units = len(fitted), []
-    for i, j in zip(free.rows, free.columns, strict=True):
-        unit = np.zeros((p, p))
-        unit[i, j] = unit[j, i] = 1.0
-        units.append(unit)
-    return np.array([[np.trace(a @ fitted @ b @ fitted) for b in units] for a in units])
 
 
 def test_newton_systems_of_kliep(monkeypatch):
@@ -771,16 +733,6 @@ def test_solvers_are_quiet(capfd):
 
 
 # Where a solver begins, and when it ends
-
-
-def tight(p, seed=880300, fraction=0.5):
-    """A problem with many variables of which few changed."""
-    rng = np.random.default_rng(seed)
-    one = np.cov(rng.standard_normal((200, p)), rowvar=False)
-    two = np.cov(rng.standard_normal((200, p)), rowvar=False)
-    two[0, 1] = two[1, 0] = 0.9 * math.sqrt(two[0, 0] * two[1, 1])
-    two[2, 2] *= 2.5
-    return DifferenceProblem(one, two, fraction * float(np.abs(two - one).max()))
 
 
 @pytest.mark.parametrize("seed", range(880301, 880305))

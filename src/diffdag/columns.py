@@ -127,6 +127,9 @@ def as_arrow(table: Any, label: str) -> Any:
             f"the {label} table is a {type(table).__name__}; "
             "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
         )
+    ended = [name for name in getattr(table, "columns", ()) if isinstance(name, str) and "\0" in name]
+    if ended:  # texts end there in what polars hands over, at which it ends the program
+        raise InputError(f"the name {ended[0]!a} in the {label} table holds a NUL character; rename the column")
     try:
         return pa.table(table)
     except (pa.ArrowInvalid, TypeError):  # one column, such as a polars Series

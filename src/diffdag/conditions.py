@@ -125,6 +125,8 @@ def fit_conditions(
     }
     with follow(progress, "Estimating the differences") as told:
         if shared:
+            for pair, step in steps.items():
+                step.check_journals(places[pair])
             order = _search(list(steps.values()), told)
         pairs = {}
         with show_progress(told if len(steps) > 1 else None, "Comparisons", len(steps)) as advance:
@@ -291,6 +293,14 @@ class _Comparison(DifferenceDAG):
         if self.along:
             parameters["required"] = [*(self.required or ()), *itertools.pairwise(self.along)]
         return parameters
+
+    def check_journals(self, journal: Path | None) -> None:
+        """Refuse journals of other runs before the search."""
+        if isinstance(self.both, Tables):
+            from diffdag.trust import Plan, check_journals  # noqa: PLC0415
+
+            plan = Plan.of(confidence=self.confidence, fdr=self.fdr, journal=journal)
+            check_journals(self, self.both, plan, searched=True)
 
     def finish(self, told: Told | None, journal: Path | None, points: int | None) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""

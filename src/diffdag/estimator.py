@@ -24,7 +24,15 @@ from diffdag.result import DifferenceResult, kept_columns
 from diffdag.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
 from diffdag.scatter import edge_scatters
 from diffdag.sem import LinearSEM
-from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names
+from diffdag.validation import (
+    InputError,
+    Missing,
+    check_moments,
+    check_rng,
+    check_same_columns,
+    check_word,
+    join_names,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -217,6 +225,7 @@ class DifferenceDAG:
         asked: Wishes = {**own, **{key: value for key, value in wishes.items() if value is not None}}  # type: ignore[typeddict-item]
         from diffdag.trust import examine  # noqa: PLC0415 - resamples are fitted by this class
 
+        self.check_parameters()
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
         workers: Workers = {"n_jobs": self.n_jobs, "client": client, "progress": progress}
         self.result_ = examine(self, tables, intervals, asked, workers)
@@ -379,8 +388,7 @@ class DifferenceDAG:
             "noise": ("auto", "equal"),
             "covariance": COVARIANCES,
         }.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; it is {getattr(self, name)!r}")
+            check_word(name, getattr(self, name), allowed)
         self._check_method_options()
         factor = self.penalty
         if self.method == "order" and factor is not None:
@@ -397,10 +405,7 @@ class DifferenceDAG:
         number = threshold is None or isinstance(threshold, (int, float, np.number))
         if not number or (threshold is not None and not 0 <= threshold < math.inf):
             raise InputError(f"threshold must be a number, 0 or larger; it is {threshold!r}")
-        rng = self.rng
-        whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
-        if rng is not None and not whole and not isinstance(rng, np.random.Generator):
-            raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+        check_rng(self.rng)
         most = self.screen
         if most is not None and (not isinstance(most, (int, np.integer)) or isinstance(most, bool) or most < 2):
             raise InputError(f"screen must be a whole number, 2 or larger, or None; it is {most!r}")

@@ -171,7 +171,7 @@ def _filtered(table: Any, place: int, rows: NDArray[np.bool_]) -> Any:
 
 def _group_text(value: object) -> str:
     """Text of a group; a whole number is the same group whether an integer or a float holds it."""
-    if is_missing(value) or value == "":
+    if is_missing(value) or (isinstance(value, str) and not value):
         return _NO_GROUP
     return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,11 +51,11 @@ class Journal:
             finally:
                 self._file = None
 
-    def check(self) -> None:
-        """Refuse what `open` would refuse, before work is done in vain; nothing is changed."""
+    def check(self, unknown: Collection[str] = ()) -> None:
+        """Refuse what `open` would refuse, as far as it is known yet, before work is done in vain."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             _lock(file, self.path)
-            self._parse(file.read())
+            self._parse(file.read(), unknown)
 
     def append(self, row: Row) -> None:
         """Write one row and wait until it is on the disk."""
@@ -75,21 +75,20 @@ class Journal:
         if not whole:
             self._write(file, self._about)
 
-    def _parse(self, content: bytes) -> int:
+    def _parse(self, content: bytes, unknown: Collection[str] = ()) -> int:
         """Take over the rows; how many bytes are whole lines."""
         whole = content.rfind(b"\n") + 1
-        if not whole and _line(self._about).startswith(
-            content
-        ):  # nothing, or killed while the first line was written
-            return 0
+        if not whole and (unknown or _line(self._about).startswith(content)):
+            return 0  # nothing, or killed while the first line was written
         try:
             about, *rows = (json.loads(line) for line in content[:whole].splitlines())
             self.rows = {self.key_of(row): row for row in rows}
+            same = {**about, **{name: self._about[name] for name in unknown}} == self._about
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 f"{self.path}: not a journal of this program; give another --out, or remove it"
             ) from None
-        if about != self._about:
+        if not same:
             raise InputError(
                 f"{self.path}: a run with other settings, or on other data, was begun here; "
                 "give another --out, or remove the file to begin anew"

@@ -286,8 +286,13 @@ def _unheard() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    from multiprocessing import resource_tracker  # noqa: PLC0415
+
+    unheard = {signal.SIGINT, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, unheard)
     try:
+        resource_tracker.ensure_running()  # which joblib does too, and which lets Ctrl-C through again
+        signal.pthread_sigmask(signal.SIG_BLOCK, unheard)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -34,7 +34,7 @@ from diffdag.data import Tables, align_tables
 from diffdag.evidence import GlobalTest
 from diffdag.moments import Moments
 from diffdag.progress import Progress, show_progress
-from diffdag.validation import InputError, Missing
+from diffdag.validation import InputError, Missing, check_rng
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -137,8 +137,7 @@ def _check_options(permutations: object, rng: object) -> None:
             f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
             f"it is {permutations!r}"
         )
-    if rng is not None and not isinstance(rng, np.random.Generator) and not whole(rng, 0):
-        raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+    check_rng(rng)
 
 
 @dataclass(frozen=True, eq=False)

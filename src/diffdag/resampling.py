@@ -39,7 +39,7 @@ from diffdag.moments import Moments
 from diffdag.parallel import run_all
 from diffdag.progress import Progress, show_progress
 from diffdag.robust import independent_rows, table_scores
-from diffdag.validation import InputError, Missing, check_shape, plural
+from diffdag.validation import InputError, Missing, check_rng, check_shape, check_word, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,13 +239,19 @@ def check_journal(
     kind: Kind,
     rng: np.random.Generator | int | None,
     journal: str | Path | None,
+    *,
+    searched: bool = False,
 ) -> None:
-    """Refuse a journal of another run before anything is worked out that would be lost."""
+    """Refuse a journal of another run before anything is worked out that would be lost.
+
+    `searched`: an order that resamples will have to keep to is still to be searched for.
+    """
     if journal is not None and not isinstance(
         rng, np.random.Generator
     ):  # which would be another one after this
         plan = _plan(tables, model, kind, rng)
-        _journal(Path(journal), tables.first, tables.second, plan).check()
+        unknown = ("required",) if searched else ()
+        _journal(Path(journal), tables.first, tables.second, plan).check(unknown)
 
 
 @dataclass(frozen=True)
@@ -268,10 +274,8 @@ class _Plan:
 def _check_options(fits: object, kind: object, rng: object, n_jobs: object) -> None:
     if _whole(fits) < 1:
         raise InputError(f"fits must be a whole number, 1 or larger; it is {fits!r}")
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}; it is {kind!r}")
-    if rng is not None and not isinstance(rng, np.random.Generator) and _whole(rng) < 0:
-        raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+    check_word("kind", kind, KINDS)
+    check_rng(rng)
     if n_jobs is not None and not abs(_whole(n_jobs)) >= 1:
         raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")
 
@@ -346,6 +350,8 @@ def _about(first: FloatArray, second: FloatArray, plan: _Plan) -> dict[str, Any]
     """What the fits of a journal have in common; other tables, or other settings, are another run."""
     from diffdag import __version__  # noqa: PLC0415
 
+    settings = plan.model.get_params()
+    required = settings.pop("required")
     content = hashlib.sha256(json.dumps([plan.names, first.shape, second.shape]).encode())
     for table in (first, second):
         content.update(table.tobytes())
@@ -354,7 +360,8 @@ def _about(first: FloatArray, second: FloatArray, plan: _Plan) -> dict[str, Any]
         "rows_hold": ["edges", "noise", "mean"],
         "diffdag": __version__,
         "tables": content.hexdigest(),
-        "model": repr(plan.model),
+        "model": repr(type(plan.model)(**settings)),
+        "required": repr(required),
         "kind": plan.kind,
         "rows": plan.rows,
         "seed": [str(plan.entropy), plan.spawn_key],

@@ -129,8 +129,7 @@ def _examine(
     held_out = None
     if split:
         tables, held_out = split_rows(tables, model.rng)
-    for kind in plan.fits_of:
-        check_journal(tables, model, kind, _seed(model), plan.journal_of(kind))
+    check_journals(model, tables, plan)
     result = model.fit_tables(tables, progress=told).result_
     said = {name: getattr(model, name) for name in KNOWLEDGE if getattr(model, name) is not None}
     if model.covariance != "sample":
@@ -153,6 +152,12 @@ def _examine(
     rows = _rows_to_show(measured_on, kept, model.covariance, plan.points)
     ranked = model.covariance in RANKED
     return replace(result, scatters=edge_scatters(result, *measured, rows, scores=ranked, fitted=fitted))
+
+
+def check_journals(model: DifferenceDAG, tables: Tables, plan: Plan, *, searched: bool = False) -> None:
+    """Refuse journals of other runs, as far as that can be told before a search for a common order."""
+    for kind in plan.fits_of:
+        check_journal(tables, model, kind, _seed(model), plan.journal_of(kind), searched=searched)
 
 
 def _rows_to_show(

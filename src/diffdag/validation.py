@@ -278,8 +278,22 @@ def check_file_type(name: str) -> None:
 
 def check_missing_option(missing: str) -> None:
     """Check the value of ``missing=``."""
-    if missing not in ("error", "drop"):
-        raise InputError(f"missing='{missing}' is not known; use 'error' or 'drop'")
+    check_word(
+        "missing", missing, ("error", "drop"), f"missing='{missing}' is not known; use 'error' or 'drop'"
+    )
+
+
+def check_word(option: str, value: object, allowed: Sequence[str], said: str = "") -> None:
+    """Check an option that is one of a few words, whatever else it is."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(said or f"{option} must be one of {', '.join(allowed)}; it is {value!r}")
+
+
+def check_rng(rng: object) -> None:
+    """Check where randomness comes from."""
+    whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
+    if rng is not None and not whole and not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
 
 
 def find_text(unfit: Sequence[Unfit]) -> list[Problem]:

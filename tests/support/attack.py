@@ -234,7 +234,7 @@ def results(dice: Dice) -> Any:
         Edge(chosen[i], chosen[j], change=dice.pick(CHANGES), delta=dice.pick((0.5, -1e300, 1e-300, 2)))
         for i in range(count)
         for j in range(i + 1, count)
-        if dice.flip()
+        if chosen[i] != chosen[j] and dice.flip()
     ]
     labels = tuple(names(dice, 2))
     return chosen, edges, labels, names(dice, 2)

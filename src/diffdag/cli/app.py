@@ -285,8 +285,17 @@ def print_files(files: Sequence[Path]) -> None:
 
 def check_folder(out: Path | None) -> None:
     """Refuse before the work is done what could not be written after it."""
-    if out is not None and out.exists() and not out.is_dir():
+    if out is None:
+        return
+    if out.exists() and not out.is_dir():
         refuse(f"--out '{out}' is a file; give a folder")
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        refuse(f"--out '{out}': '{place}' is a file; give another folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
 
 
 def refuse(message: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from diffdag.cli.app import app, print_files, refuse, say, split_names
+from diffdag.cli.app import app, check_folder, print_files, refuse, say, split_names
 
 
 @app.command()
@@ -26,6 +26,7 @@ def moments(
         refuse(f"--out '{out}' is no name for an NPZ file; give one that ends in .npz")
     if not out.parent.is_dir():
         refuse(f"--out '{out}': its folder does not exist; create it first")
+    check_folder(out.parent)
     from diffdag.streaming import stream_moments  # noqa: PLC0415
 
     streamed = stream_moments(

@@ -25,10 +25,6 @@ def serve(
     check_folder(out)
     from diffdag.serve.server import open_port, serve  # noqa: PLC0415
 
-    listener = open_port(port)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-
     def ready(address: str, door: Path) -> None:
         print(address, flush=True)
         say("the page is open to you alone, and nothing leaves this computer; Ctrl-C ends the program")
@@ -39,5 +35,8 @@ def serve(
             # In a thread: browsers of a terminal keep the caller waiting.
             threading.Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
 
-    serve(listener, limit=limit, out=out, ready=ready)
+    with open_port(port) as listener:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+        serve(listener, limit=limit, out=out, ready=ready)
     say("ended")

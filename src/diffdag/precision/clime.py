@@ -67,24 +67,24 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
             )
         value = np.asarray(model.getSolution().col_value)
         answers.append(value[:p] - value[p:])
-    return np.array(answers).reshape(-1, p).T
+    return np.array(answers).reshape(len(answers), p).T
 
 
 def _model(sigma: FloatArray) -> highspy.Highs:
-    """The programme in the positive and negative parts of ``w``, its rows still without bounds."""
-    p = len(sigma)
+    """The programme in the positive and negative parts of ``w``, the bounds of its rows still to be set."""
+    p, columns = len(sigma), 2 * len(sigma)
     model = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in OPTIONS.items():
         model.setOptionValue(name, value)
     programme = highspy.HighsLp()
-    programme.num_col_, programme.num_row_ = 2 * p, p
-    programme.col_cost_ = np.ones(2 * p)
-    programme.col_lower_, programme.col_upper_ = np.zeros(2 * p), np.full(2 * p, highspy.kHighsInf)
-    programme.row_lower_, programme.row_upper_ = np.full(p, -1.0), np.full(p, 1.0)
+    programme.num_col_, programme.num_row_ = columns, p
+    programme.col_cost_ = np.ones(columns)
+    programme.col_lower_, programme.col_upper_ = np.zeros(columns), np.full(columns, highspy.kHighsInf)
+    programme.row_lower_, programme.row_upper_ = np.zeros(p), np.zeros(p)
     matrix = programme.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise
-    matrix.start_ = np.arange(0, 2 * p * p + 1, p, dtype=np.int32)
-    matrix.index_ = np.tile(np.arange(p, dtype=np.int32), 2 * p)
+    matrix.start_ = np.arange(columns + 1, dtype=np.int32) * p
+    matrix.index_ = np.tile(np.arange(p, dtype=np.int32), columns)
     matrix.value_ = np.concatenate([sigma.T.ravel(), -sigma.T.ravel()])
     model.passModel(programme)
     return model

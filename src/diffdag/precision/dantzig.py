@@ -228,7 +228,7 @@ class _Master:
 
     def tighten_bounds(self) -> None:
         """Little more than the first ``Y`` needs: rows without their columns would drive it far out."""
-        largest = float(self.sizes.max(initial=0.0))
+        largest = float(self.sizes.max())
         if self.problem.p > SMALL and largest > 0:
             self._set_bounds(BOUND_ROOM * largest)
 
@@ -248,7 +248,7 @@ def _unit(problem: SparseProblem) -> float:
 def worst_entries(found: Peaks, bound: float, most: int) -> Entries:
     """The largest absolute entries above `bound`: one for each row, as neighbours are alike, at most `most`."""
     size = np.abs(found.values)
-    chosen = np.flatnonzero(size > bound + CUT * max(0.0, size.max() - bound))
+    chosen = np.flatnonzero(size > bound + CUT * (size.max() - bound))
     if chosen.size > most:
         chosen = chosen[np.argpartition(size[chosen], -most)[-most:]]
     return chosen, found.columns[chosen]

@@ -94,5 +94,4 @@ def _kkt(gradient: FloatArray, values: FloatArray, penalty: float) -> float:
     """Largest violation of the optimality conditions."""
     on, off = values != 0, values == 0
     inside = np.abs(gradient[on] + penalty * np.sign(values[on])).max(initial=0.0)
-    outside = (np.abs(gradient[off]) - penalty).max(initial=0.0)
-    return float(max(inside, outside))
+    return float((np.abs(gradient[off]) - penalty).max(initial=inside))

@@ -111,16 +111,17 @@ def _solve_on_pool(
     for _ in range(MAX_ROUNDS):
         support, values = _entries(delta)
         new, excess = _violators(problem, delta, pool, tolerance, max(20, len(values)))
-        if len(new[0]) == 0 and reached <= tolerance:
+        count = len(new[0])
+        if count == 0 and reached <= tolerance:
             return delta, True
-        if len(values) + len(new[0]) > MOST:
+        if len(values) + count > MOST:
             return delta, False
         reached = max(tolerance, LOOSE * excess)
         chosen = np.concatenate([support[0], new[0]]), np.concatenate([support[1], new[1]])
         values, solved = minimise(
             problem.products(chosen, chosen),
             problem.target_at(chosen),
-            np.concatenate([values, np.zeros(len(new[0]))]),
+            np.concatenate([values, np.zeros(count)]),
             problem.penalty,
             reached,
             max_sweeps,

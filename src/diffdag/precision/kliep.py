@@ -119,8 +119,8 @@ def _evaluate(problem: DifferenceProblem, root: FloatArray, delta: FloatArray) -
 def _kkt(problem: DifferenceProblem, point: _Point) -> float:
     """Largest violation of the optimality conditions."""
     on = point.delta != 0
-    inside = np.abs(point.gradient + problem.penalty * np.sign(point.delta))[on].max(initial=0.0)
-    return float(max(inside, problem.violation(point.gradient)))
+    inside = np.abs(point.gradient + problem.penalty * np.sign(point.delta))[on]
+    return float(inside.max(initial=problem.violation(point.gradient)))
 
 
 def _gap(problem: DifferenceProblem, point: _Point) -> float:
