@@ -90,6 +90,19 @@ def test_texts_of_a_parquet_file_that_are_none(tmp_path):
         Moments.from_parquet(tmp_path / "t.parquet")
 
 
+def test_a_name_that_ends_with_a_nul_is_not_saved_as_another(tmp_path):
+    with pytest.raises(InputError, match="ends with a NUL character"):
+        Moments.from_array(TABLE, names=["a\0", "b", "c"]).save(tmp_path / "m.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_coordinates_whose_metadata_are_damaged(tmp_path):
+    table = pa.table({"region": ["a"], "x": [1.0], "y": [2.0], "z": [3.0]})
+    damaged = {"pandas": '{"columns": [{"name": "x"}], "index_columns": [], "column_indexes": []}'}
+    pyarrow.feather.write_feather(table.replace_schema_metadata(damaged), tmp_path / "t.feather")
+    assert dd.read_coordinates(tmp_path / "t.feather") == {"a": (1.0, 2.0, 3.0)}
+
+
 def test_moments_of_more_rows_than_can_be_counted():
     with pytest.raises(InputError, match=r"need n >= 1 \(at most 9,007,199,254,740,992\)"):
         Moments(("a",), 2**70, np.zeros(1), np.eye(1))

@@ -233,19 +233,19 @@ def test_what_is_at_the_tolerance_is_no_violator():
 
 @pytest.mark.parametrize("most", [1, 4, 20, 60, 199])
 def test_of_many_violators_the_largest_are_taken(most):
-    p = 20
+    p = 60  # numpy sorts what is shorter as a whole
     b = np.random.default_rng(880407).permutation(np.arange(1.0, p * p + 1)).reshape(p, p)
-    problem = DifferenceProblem(np.zeros((p, p)), b, 200.0)
+    problem = DifferenceProblem(np.zeros((p, p)), b, 1000.0)
     (rows, columns), excess = dtrace._violators(problem, csr_array((p, p)), every(p), 0.0, most)
-    assert sorted(b[rows, columns]) == list(range(401 - most, 401))
-    assert excess == 200.0
-    found = above(iter([(0, b[:7].copy()), (7, b[7:].copy())]), 200.0, most)
-    assert sorted(found.sizes) == list(range(401 - most, 401))
+    assert sorted(b[rows, columns]) == list(range(3601 - most, 3601))
+    assert excess == 2600.0
+    found = above(iter([(0, b[:7].copy()), (7, b[7:].copy())]), 1000.0, most)
+    assert sorted(found.sizes) == list(range(3601 - most, 3601))
     places = found.entries[0] * p + found.entries[1]
     assert (np.diff(places) > 0).all()
     tops = Peaks(np.arange(p * p), b.ravel())
-    worst = dantzig.worst_entries(tops, 100.0, most)
-    assert sorted(b.ravel()[worst[0]]) == list(range(401 - most, 401))
+    worst = dantzig.worst_entries(tops, 1000.0, most)
+    assert sorted(b.ravel()[worst[0]]) == list(range(3601 - most, 3601))
     np.testing.assert_array_equal(*worst)
 
 
@@ -502,6 +502,23 @@ def test_descent_is_asked_for_up_to_rounding(monkeypatch, start, times, taken):
     assert found == (1.0 if taken else None)
 
 
+@pytest.mark.parametrize("seed", range(880440, 880443))
+def test_of_many_violators_twenty_or_as_many_as_the_support_are_taken(seed):
+    p, rng = 70, np.random.default_rng(seed)
+    gradient = rng.permutation(np.arange(1.0, p * p + 1)).reshape(p, p)
+    gradient = np.triu(gradient) + np.triu(gradient, 1).T
+    problem = DifferenceProblem(np.eye(p), np.eye(p), 0.5)
+    for support, most in ((0, 20), (3, 20), (30, 30)):
+        delta = np.zeros((p, p))
+        upper = np.column_stack(np.triu_indices(p))[rng.choice(p * (p + 1) // 2, support, replace=False)]
+        delta[tuple(upper.T)] = delta[tuple(upper[:, ::-1].T)] = 1.0
+        free = kliep._free(problem, kliep._Point(delta, 0.0, gradient, np.eye(p)))
+        new = delta[free.rows, free.columns] == 0
+        left = np.sort(gradient[np.triu(delta == 0) & (np.triu(gradient) > 0)])
+        assert (~new).sum() == support
+        assert sorted(gradient[free.rows, free.columns][new]) == left[-most:].tolist()
+
+
 def test_gradients_at_the_penalty_hold_an_entry_at_zero():
     problem = DifferenceProblem(np.eye(2), np.eye(2), 0.5)
     gradient = np.array([[0.5, -0.75], [-0.75, -0.5]])
@@ -561,10 +578,10 @@ def test_bounds_are_drawn_closer_after_the_first_round_only(monkeypatch):
 
 
 def test_few_variables_keep_their_first_bounds(monkeypatch):
-    for small, bound in ((4, 1e3), (3, 3.0)):
+    for small, bound in ((4, 1e3), (3, 0.75)):
         monkeypatch.setattr(dantzig, "SMALL", small)
         master = dantzig._Master(problem_of(880432))
-        master.sizes = np.array([0.5, 2.0])
+        master.sizes = np.array([0.25, 0.5])
         master.tighten_bounds()
         assert master.bound == bound
 

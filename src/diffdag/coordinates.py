@@ -48,7 +48,8 @@ def read_coordinates(path: str | Path) -> dict[str, Place]:
     table = read_table(path, text=spellings)
     if not hasattr(table, "to_pandas"):
         raise InputError(f"'{path}' is no table of regions; give one with the columns region, x, y, z, as CSV")
-    return check_coordinates(table.to_pandas(), f"'{Path(path).name}'")
+    # Damaged metadata must not matter; an index that they tell of is a column here.
+    return check_coordinates(table.to_pandas(ignore_metadata=True), f"'{Path(path).name}'")
 
 
 def check_coordinates(coordinates: Coordinates, label: str = "coordinates") -> dict[str, Place]:

@@ -259,6 +259,9 @@ class Moments:
         """Write an NPZ file without pickled objects."""
         buffer = io.BytesIO()
         names = np.array(self.names, dtype=np.str_)
+        lost = [name for name, kept in zip(self.names, names, strict=True) if name != kept]
+        if lost:
+            raise InputError(f"the name {lost[0]!a} ends with a NUL character, which no file keeps; rename it")
         np.savez(buffer, schema=SCHEMA, names=names, n=self.n, mean=self.mean, scatter=self.scatter)
         return write_atomic(Path(path), buffer.getvalue())
 

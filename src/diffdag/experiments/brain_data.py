@@ -129,7 +129,7 @@ def read_study(files: Folder) -> Study:
 
 def read_regions(path: Path) -> pd.DataFrame:
     """The coordinates table, with labels and lobes filled in where the file has none."""
-    table = read_table(path, text=("region", "label", "lobe")).to_pandas()
+    table = read_table(path, text=("region", "label", "lobe")).to_pandas(ignore_metadata=True)
     regions = pd.DataFrame({"region": table["region"].astype(str)})
     regions["label"] = table["label"].astype(str) if "label" in table else regions["region"]
     regions["lobe"] = table["lobe"].fillna(UNKNOWN).astype(str) if "lobe" in table else UNKNOWN
