@@ -155,6 +155,20 @@ def test_options_of_a_kind_that_nobody_expects(options, asked):
         dd.DifferenceDAG(**options).fit(TABLE, TABLE * [1, 1, 2], **asked)
 
 
+@pytest.mark.parametrize("value", [[], {}, np.zeros(2), 3])
+def test_a_word_is_asked_for_and_something_else_is_given(value):
+    moments = [Moments.from_array(TABLE * [1, 1, k], names=list("abc")) for k in (1, 2)]
+    tries = [
+        lambda: dd.precision_difference(*moments, method=value),
+        lambda: settings_path(*moments, by=value),
+        lambda: dd.LinearSEM(np.zeros((2, 2)), noise=value),
+        lambda: dd.simulate_pair(4, neighbours=2, variances_drawn=value),
+    ]
+    for attempt in tries:
+        with pytest.raises(InputError, match="must be"):
+            attempt()
+
+
 @pytest.mark.parametrize(
     "make",
     [

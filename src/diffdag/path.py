@@ -32,7 +32,7 @@ from diffdag.resampling import Resamples, check_journal, resample_fits
 from diffdag.result import DifferenceResult, kept_columns
 from diffdag.selection import default_penalty, default_threshold
 from diffdag.sensitivity import Factors, Setting, SettingsPath
-from diffdag.validation import DiffDagWarning, InputError, Missing, check_same_columns
+from diffdag.validation import DiffDagWarning, InputError, Missing, check_same_columns, check_word
 
 By = Literal["ebic", "stability"]
 WAYS = ("ebic", "stability")
@@ -162,8 +162,7 @@ def _passing_on(advance: Advance) -> EveryStep:
 
 def _check_options(model: DifferenceDAG, by: object, given: dict[str, Any], fits: object) -> None:
     model.check_parameters()
-    if by not in WAYS:
-        raise InputError(f"by must be one of {', '.join(WAYS)}; it is {by!r}")
+    check_word("by", by, WAYS)
     if not isinstance(fits, int | np.integer) or isinstance(fits, bool) or fits < 2:
         raise InputError(f"fits must be a whole number, 2 or larger; it is {fits!r}")
     for axis, values in given.items():

@@ -38,7 +38,15 @@ from scipy.stats import kendalltau, rankdata
 from threadpoolctl import threadpool_limits
 
 from diffdag.moments import Moments
-from diffdag.validation import DiffDagWarning, InputError, check_shape, check_varies, default_names, join_names
+from diffdag.validation import (
+    DiffDagWarning,
+    InputError,
+    check_shape,
+    check_varies,
+    check_word,
+    default_names,
+    join_names,
+)
 
 FloatArray = NDArray[np.float64]
 Covariance = Literal["sample", "winsorised", "spearman", "kendall"]
@@ -112,8 +120,8 @@ def table_moments(
     winsorised 500 0.4
     kendall 447 0.5
     """
-    if covariance not in COVARIANCES:
-        raise InputError(f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}")
+    said = f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}"
+    check_word("covariance", covariance, COVARIANCES, said)
     tables = _as_table(first, names, "first"), _as_table(second, names, "second")
     loss = 1.0
     series = table_scores(*tables, covariance)

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 
 from diffdag.drawing import draw_weights
 from diffdag.moments import Moments
-from diffdag.validation import InputError, check_text, default_names
+from diffdag.validation import InputError, check_text, check_word, default_names
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -84,8 +84,7 @@ class LinearSEM:
         if len(self.names) != p or len(set(self.names)) != p:
             raise InputError(f"names must be {p} different names, one for each variable")
         check_text(self.names)
-        if noise not in _NOISE:
-            raise InputError(f"noise must be one of {', '.join(_NOISE)}; it is {noise!r}")
+        check_word("noise", noise, tuple(_NOISE))
         self.noise: Noise = noise
         self.order = causal_order(self.effects)
         self.noise_variances.flags.writeable = self.effects.data.flags.writeable = False
@@ -384,8 +383,8 @@ def _check_simulation(
         raise InputError(f"weights must be two positive numbers, the smaller first; they are {weights}")
     if len(variances) == 0 or min(variances) <= 0:
         raise InputError(f"variances must be positive numbers; they are {tuple(variances)}")
-    if variances_drawn not in ("shared", "per-condition"):
-        raise InputError(f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}")
+    said = f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}"
+    check_word("variances_drawn", variances_drawn, ("shared", "per-condition"), said)
 
 
 def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:

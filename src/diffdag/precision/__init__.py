@@ -26,7 +26,7 @@ from diffdag.precision.problem import (
     standardise,
 )
 from diffdag.precision.rows import standardise_rows
-from diffdag.validation import DiffDagWarning, InputError, check_varies
+from diffdag.validation import DiffDagWarning, InputError, check_varies, check_word
 
 __all__ = [
     "ESTIMATORS",
@@ -127,8 +127,7 @@ def precision_difference(
     >>> answer.matrix.shape, answer.violation < 1e-6, answer.gap < 1e-6
     ((5, 5), True, True)
     """
-    if method not in ESTIMATORS:
-        raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}; it is {method!r}")
+    check_word("estimator", method, tuple(ESTIMATORS))
     problem, names, scale, rows = _problem(first, second, method)
     largest = problem.penalty_max
     absolute = resolve_penalty(penalty, largest, len(scale), rows)

@@ -24,7 +24,7 @@ from diffdag.report.label_places import place_labels
 from diffdag.report.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.text import kind_words
 from diffdag.report.theme import DASHES, Theme, ThemeName, theme_called
-from diffdag.validation import InputError, join_names, plural
+from diffdag.validation import InputError, check_word, join_names, plural
 
 if TYPE_CHECKING:
     from diffdag.changes import Edge
@@ -127,8 +127,7 @@ def _life_size(places: dict[str, Place]) -> dict[str, Place]:
 
 
 def _view(name: str) -> View:
-    if name not in VIEWS:
-        raise InputError(f"view is {name!r}; expected one of {', '.join(VIEWS)}")
+    check_word("view", name, tuple(VIEWS), f"view is {name!r}; expected one of {', '.join(VIEWS)}")
     return VIEWS[name]
 
 

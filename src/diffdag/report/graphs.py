@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from diffdag.report.picture import MOST_EDGES, NAME_CHARACTERS, Picture
 from diffdag.report.text import by_size, printable
 from diffdag.report.theme import THEMES
-from diffdag.validation import InputError, join_names
+from diffdag.validation import InputError, check_word, join_names
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -262,8 +262,8 @@ def to_dowhy(result: DifferenceResult, undirected: Literal["error", "drop"] = "e
     """Return the directed changed edges alone, as DoWhy takes graphs."""
     import networkx as nx  # noqa: PLC0415
 
-    if undirected not in ("error", "drop"):
-        raise InputError(f"undirected must be 'error' or 'drop'; it is {undirected!r}")
+    said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"
+    check_word("undirected", undirected, ("error", "drop"), said)
     open_edges = [str(edge) for edge in result.edge_list if not edge.directed]
     if open_edges and undirected == "error":
         raise InputError(
