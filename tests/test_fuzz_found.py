@@ -167,6 +167,14 @@ def test_a_word_is_asked_for_and_something_else_is_given(value):
     for attempt in tries:
         with pytest.raises(InputError, match="must be"):
             attempt()
+    with pytest.raises(InputError, match="no method is called"):
+        dd.compare_methods(*moments, methods=[value])
+
+
+@pytest.mark.parametrize("methods", [1.5, "paper"])
+def test_methods_are_a_list(methods):
+    with pytest.raises(InputError, match="give a list of names"):
+        dd.compare_methods(TABLE, TABLE * [1, 1, 2], methods=methods)
 
 
 @pytest.mark.parametrize(

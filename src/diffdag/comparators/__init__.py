@@ -10,7 +10,7 @@ import pkgutil
 from functools import cache
 
 from diffdag.comparators.method import Method
-from diffdag.validation import InputError
+from diffdag.validation import check_word
 
 __all__ = ["Method", "all_methods", "find_method"]
 
@@ -28,6 +28,5 @@ def all_methods() -> dict[str, Method]:
 def find_method(name: str) -> Method:
     """The method of that name."""
     methods = all_methods()
-    if name not in methods:
-        raise InputError(f"no method is called {name!r}; there are {', '.join(methods)}")
+    check_word("methods", name, tuple(methods), f"no method is called {name!r}; there are {', '.join(methods)}")
     return methods[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +162,8 @@ def compare_methods(
     known = (
         None if order is None else tuple(np.argsort(precedence(one.names, order=order).sum(axis=0)).tolist())
     )
+    if methods is not None and (isinstance(methods, str) or not isinstance(methods, Iterable)):
+        raise InputError(f"methods= is {methods!r}; give a list of names")
     chosen = list(all_methods().values()) if methods is None else [find_method(name) for name in methods]
     unfit = {
         method.name: why
