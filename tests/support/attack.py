@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -450,7 +451,8 @@ def requests(case: Any, folder: Path) -> None:
             client.cookies.set("diffdag-8765", session.token)
             return await client.request(method, place, content=body, headers=headers)
 
-    answer = asyncio.run(send())
+    with ThreadPoolExecutor(1) as pool:  # a browser may have a loop running in this thread
+        answer = pool.submit(asyncio.run, send()).result()
     hold(answer.status_code < 500, f"status {answer.status_code}")
     if answer.status_code >= 400:
         raise InputError(answer.text)

@@ -293,7 +293,7 @@ def check_folder(out: Path | None) -> None:
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        refuse(f"--out '{out}': '{place}' is a file; give another folder")
+        refuse(f"--out '{out}': '{place}' is a file; check the path, or give another folder")
     if not os.access(place, os.W_OK | os.X_OK):
         refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
 

@@ -15,7 +15,7 @@ from diffdag.comparators.attempt import attempt
 from diffdag.comparators.method import Method, same_variables
 from diffdag.data import align_tables
 from diffdag.knowledge import precedence
-from diffdag.moments import Moments
+from diffdag.moments import Moments, check_comparable
 from diffdag.parallel import collect, run_all
 from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
@@ -201,10 +201,16 @@ def _moments(
     first: Any, second: Any, columns: Sequence[str] | None, drop: Sequence[str] | None, missing: Missing
 ) -> tuple[Moments, Moments]:
     if isinstance(first, Moments) and isinstance(second, Moments):
-        return first, same_variables(first, second)
+        return _comparable(first, second)
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
     one, two = table_moments(tables.first, tables.second, tables.names)
-    return one, same_variables(one, two)
+    return _comparable(one, two)
+
+
+def _comparable(first: Moments, second: Moments) -> tuple[Moments, Moments]:
+    second = same_variables(first, second)
+    check_comparable(first, second)
+    return first, second
 
 
 def _unfit(method: Method, p: int, ordered: bool, *, asked: bool) -> str:
