@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+from makers import DOCS, loaded
 
 
 @pytest.fixture(scope="module")
 def maker():
-    before = list(sys.path)
-    spec = importlib.util.spec_from_file_location("make_attacks", DOCS / "make_attacks.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
+    with loaded("make_attacks") as module:
         yield module
-    finally:
-        sys.path[:] = before
-        for name in ("record", "measure"):
-            sys.modules.pop(name, None)
 
 
 def test_every_table_is_the_newest_run(maker):

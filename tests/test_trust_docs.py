@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
 import pytest
+from makers import DOCS, loaded
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
 PAGE = (DOCS / "trust.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def maker():
-    before = list(sys.path)
-    spec = importlib.util.spec_from_file_location("make_trust", DOCS / "make_trust.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
+    with loaded("make_trust") as module:
         yield module
-    finally:
-        sys.path[:] = before
-        for name in ("record", "measure"):
-            sys.modules.pop(name, None)
 
 
 def test_every_table_is_the_newest_run(maker):
