@@ -246,9 +246,8 @@ def check_journal(
 
     `searched`: an order that resamples will have to keep to is still to be searched for.
     """
-    if journal is not None and not isinstance(
-        rng, np.random.Generator
-    ):  # which would be another one after this
+    drawn = isinstance(rng, np.random.Generator)  # which would be another one after this
+    if journal is not None and not drawn:
         plan = _plan(tables, model, kind, rng)
         unknown = ("required",) if searched else ()
         _journal(Path(journal), tables.first, tables.second, plan).check(unknown)
