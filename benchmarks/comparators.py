@@ -17,9 +17,9 @@ import importlib
 import numpy as np
 from record import print_table
 
-from diffdag.comparators import find_method
-from diffdag.experiments.trial import NEIGHBOURS, P, draw_data, draw_pair, try_method
-from diffdag.planning import rows_at
+from diffdag.reproduce.experiments.trial import NEIGHBOURS, P, draw_data, draw_pair, try_method
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.planning import rows_at
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     for change in options.set:
         place, _, value = change.partition("=")
         file, name = place.split(".")
-        setattr(importlib.import_module(f"diffdag.comparators.{file}"), name, ast.literal_eval(value))
+        setattr(importlib.import_module(f"diffdag.reproduce.methods.{file}"), name, ast.literal_eval(value))
     rows = []
     for name in options.methods:
         find_method(name)

@@ -2,7 +2,7 @@ r"""Is a confidence of 80 % right in 80 % of the cases, and does fdr=0.05 keep i
 
     python benchmarks/confidence.py                  data sets of many kinds, the paper's at p = 10 and 30
     python benchmarks/confidence.py --only mixed     some of them
-    python benchmarks/confidence.py --choose --seed 864000 --only mixed    constants of diffdag.confidence
+    python benchmarks/confidence.py --choose --seed 864000 --only mixed    constants of diffdag.trust.confidence
 
 For every change that any bootstrap fit found, reported or not: the stated confidence, and whether it is true.
 An edge is right if its direction is; "pairs" says whether the two variables are. Single results go to
@@ -26,10 +26,10 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import diffdag as dd
-from diffdag import confidence as curves
-from diffdag.data import align_tables
-from diffdag.resampling import resample_tables
-from diffdag.trust import control_false_edges, with_confidence
+from diffdag.tables.align import align_tables
+from diffdag.trust import confidence as curves
+from diffdag.trust.assess import control_false_edges, with_confidence
+from diffdag.trust.resampling import resample_tables
 
 SEED = 870_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))

@@ -19,9 +19,9 @@ from record import print_table
 from scipy.signal import lfilter
 
 import diffdag as dd
-from diffdag.data import align_tables
-from diffdag.diagnostics import check_tables
-from diffdag.robust import table_moments
+from diffdag.tables.align import align_tables
+from diffdag.tables.robust import table_moments
+from diffdag.trust.checks.suite import check_tables
 
 N = 2525
 CLEAN = [(10, 100), (10, 341), (10, 2525), (30, 1000)]  # variables, rows

@@ -3,7 +3,7 @@
     python benchmarks/finite_sample.py
 
 What the defaults reach on other seeds is `diffdag reproduce figure2`. A rate of 0 is the plug-in inverse.
-Scores are `diffdag.scoring.score`: an undirected edge counts as claimed and never as found.
+Scores are `diffdag.reproduce.scoring.score`: an undirected edge counts as claimed and never as found.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from record import print_table
 
 import diffdag as dd
 from diffdag.paper.algorithm import difference_graph
+from diffdag.paper.defaults import MIDDLE, SMALL_RATE
 from diffdag.paper.differences import SampleDifferences
-from diffdag.planning import rows_at
-from diffdag.scoring import graph_of, score
-from diffdag.selection import MIDDLE, SMALL_RATE
+from diffdag.reproduce.planning import rows_at
+from diffdag.reproduce.scoring import graph_of, score
 
 
 def triples(edges):

@@ -67,7 +67,7 @@ def peak() -> int:
 def once(function: Any, case: Any, folder: Path, seconds: int) -> tuple[str, str]:
     from whole import Partial  # noqa: PLC0415
 
-    from diffdag.validation import InputError  # noqa: PLC0415
+    from diffdag._base.errors import InputError  # noqa: PLC0415
 
     def ring(*_: object) -> None:
         raise Hang

@@ -20,9 +20,9 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
-from diffdag.moments import Moments
-from diffdag.splitting import Structure
-from diffdag.weights import regress_jointly
+from diffdag.model.regression import regress_jointly
+from diffdag.tables.moments import Moments
+from diffdag.trust.splitting import Structure
 
 SEED = 870_000
 ROWS = 10**9

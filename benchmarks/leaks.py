@@ -33,8 +33,8 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.serve.app import make_app
-from diffdag.serve.session import Session
+from diffdag.app.serve.app import make_app
+from diffdag.app.serve.session import Session
 
 P, ROWS = 6, 120
 SOME = 50  # fits between two rounds of what takes long

@@ -70,8 +70,8 @@ def warm_up_fit() -> None:
 
 def default_fit(pair: dd.SEMPair, moments: Sequence[dd.Moments]) -> tuple[float, float]:
     """Seconds and F1 of ``DifferenceDAG()``."""
-    from diffdag.comparators.ours import result_graph  # noqa: PLC0415
-    from diffdag.scoring import score  # noqa: PLC0415
+    from diffdag.reproduce.methods.ours import result_graph  # noqa: PLC0415
+    from diffdag.reproduce.scoring import score  # noqa: PLC0415
 
     taken, fitted = seconds(lambda: dd.DifferenceDAG().fit_moments(*moments))
     return taken, score(pair.changed, result_graph(fitted.result_)).f1

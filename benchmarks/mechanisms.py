@@ -18,8 +18,8 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.mechanisms import changed_mechanisms
-from diffdag.scoring import graph_of, score
+from diffdag.ordersearch.intercepts import changed_mechanisms
+from diffdag.reproduce.scoring import graph_of, score
 
 
 @dataclass(frozen=True)

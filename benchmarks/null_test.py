@@ -20,7 +20,7 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
-from diffdag.permutation import STATISTICS
+from diffdag.trust.permutation import STATISTICS
 
 LEVEL = 0.05
 PERMUTATIONS = 199

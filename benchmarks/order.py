@@ -5,8 +5,8 @@ r"""The order search on samples: directed F1, share of exact answers, and time, 
     python benchmarks/order.py --only null          false alarms on data without any change
 
 Pairs come from the paper's generator without the epsilon filter. An undirected edge counts as claimed and never
-as found. The oracle (`diffdag.comparators.oracle`) knows a causal order. Seed 760000 was looked at while the
-price of a changed variance was being set; 790000 was run once, on the finished code.
+as found. The oracle (`diffdag.reproduce.methods.oracle`) knows a causal order. Seed 760000 was looked at while
+the price of a changed variance was being set; 790000 was run once, on the finished code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
-from diffdag.comparators.oracle import oracle
-from diffdag.comparators.ours import result_graph
-from diffdag.scoring import score
+from diffdag.reproduce.methods.oracle import oracle
+from diffdag.reproduce.methods.ours import result_graph
+from diffdag.reproduce.scoring import score
 
 SEED = 760_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))

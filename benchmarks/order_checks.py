@@ -15,12 +15,12 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.comparators.ours import result_graph
+from diffdag.model.sem import causal_order
+from diffdag.ordersearch.core.state import ORDER, look, new_space
+from diffdag.ordersearch.core.subset import best_subset, fit_cost
 from diffdag.ordersearch.search import Problem, _compare_all, _walk_many
-from diffdag.ordersearch.state import ORDER, look, new_space
-from diffdag.ordersearch.subset import best_subset, fit_cost
-from diffdag.scoring import score
-from diffdag.sem import causal_order
+from diffdag.reproduce.methods.ours import result_graph
+from diffdag.reproduce.scoring import score
 
 SEED = 770_000
 PAIRS = 100
@@ -72,7 +72,7 @@ def optimum() -> None:
 
 def subsets() -> None:
     """At true and at random orders, variables with 2 to 12 predecessors."""
-    from diffdag.ordersearch import score  # noqa: PLC0415
+    from diffdag.ordersearch.core import score  # noqa: PLC0415
 
     rows = []
     for what in ("true", "random"):

@@ -1,7 +1,8 @@
 """Named peers on the same data: full linear programme, ADMM, graphical lasso, PC and DCI-C. A row a data set.
 
-Times are from moments on, the peers' too; graphs by `diffdag.scoring`, supports as skeletons. The lasso leaves
-small differences everywhere, so its support is also scored at the threshold that suits it best in hindsight.
+Times are from moments on, the peers' too; graphs by `diffdag.reproduce.scoring`, supports as skeletons. The
+lasso leaves small differences everywhere, so its support is also scored at the threshold that suits it best in
+hindsight.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import numpy as np
 from measure import default_fit, ours, warm_up, warm_up_fit
 
 import diffdag as dd
-from diffdag.comparators import Method, attempt, find_method
 from diffdag.precision.problem import standardise
-from diffdag.scoring import score
+from diffdag.reproduce.methods import Method, attempt, find_method
+from diffdag.reproduce.scoring import score
 
 Row = dict[str, Any]
 

@@ -12,8 +12,8 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.comparators.ours import result_graph
-from diffdag.scoring import score
+from diffdag.reproduce.methods.ours import result_graph
+from diffdag.reproduce.scoring import score
 
 ROWS = [(10, 6, 0.05, 50), (50, 35, 0.05, 50), (100, 80, 0.05, 50), (10, 3, 0.2, 200), (30, 4, 0.1, 100)]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from measure import plain
 
-from diffdag.experiments.runner import made_now
+from diffdag.reproduce.experiments.runner import made_now
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

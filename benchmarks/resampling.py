@@ -19,7 +19,7 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.parallel import find_client
+from diffdag._base.parallel import find_client
 
 SEED = 840_300
 BAR = 0.65

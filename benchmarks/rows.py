@@ -44,7 +44,7 @@ for batch in dataset(folder).to_batches(**options): pass
 }
 FRAME = """
 import json, pathlib, re, sys, time
-import numpy, pyarrow.parquet, diffdag.streaming
+import numpy, pyarrow.parquet, diffdag.tables.readers.streaming
 from pyarrow.dataset import dataset
 from diffdag import Moments
 folder = sys.argv[1]

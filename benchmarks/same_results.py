@@ -38,7 +38,10 @@ def studies() -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
         drawn = {"p": p, "neighbours": p / 2, "rows": (120, 341, 1500, 5000)[k // 5 % 4], "seed": 70_000 + k}
         yield f"order-{k}", "order", drawn, ways[k // 3 % len(ways)]
     for k in range(PAPER):
-        way = {"estimator": ("dantzig", "dtrace", "kliep", "plugin")[k % 4], "noise": ("auto", "equal")[k // 4 % 2]}
+        way = {
+            "estimator": ("dantzig", "dtrace", "kliep", "plugin")[k % 4],
+            "noise": ("auto", "equal")[k // 4 % 2],
+        }
         drawn = {"p": 4 + k % 5, "neighbours": 3, "rows": (341, 2525)[k // 5 % 2], "seed": 71_000 + k}
         yield f"paper-{k}", "paper", drawn, {"method": "paper", **way}
     for k in range(CONDITIONS):

@@ -18,8 +18,8 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.parallel import collect, run_all
-from diffdag.scoring import graph_of, score
+from diffdag._base.parallel import collect, run_all
+from diffdag.reproduce.scoring import graph_of, score
 
 CASES = [(10, 341, 1), (10, 2525, 1), (30, 1000, 5)]  # variables, rows, share of the sets: 1 / this
 NEIGHBOURS = 6

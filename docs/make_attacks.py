@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from diffdag.atomic import write_atomic
+from diffdag._base.atomic import write_atomic
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))

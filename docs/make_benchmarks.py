@@ -23,8 +23,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from diffdag.atomic import write_atomic
-from diffdag.experiments.charts import style_of
+from diffdag._base.atomic import write_atomic
+from diffdag.reproduce.experiments.charts import style_of
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))

@@ -13,8 +13,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 import diffdag
-from diffdag.atomic import write_atomic
-from diffdag.datasets import load_sachs_pair
+from diffdag._base.atomic import write_atomic
+from diffdag.model.datasets import load_sachs_pair
 
 HERE = Path(__file__).resolve().parent
 CONDITIONS = ("baseline", "akt-inhibitor", "u0126", "ly294002")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from diffdag.comparators import all_methods, find_method
+from diffdag.reproduce.methods import all_methods, find_method
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))

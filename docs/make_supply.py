@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 from pip._internal.models.index import PyPI  # the index's address, as pip knows it
 from pip._vendor import certifi
 
-from diffdag.atomic import write_atomic
+from diffdag._base.atomic import write_atomic
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 import diffdag as dd
-from diffdag.scoring import score
+from diffdag.reproduce.scoring import score
 
 METHODS = ["order", "ges", "mmhc", "paper"]
 

@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from diffdag import arrangement
-from diffdag.arrangement import Run, arrange, moves
+from diffdag.ordersearch import intercept_order as arrangement
+from diffdag.ordersearch.intercept_order import Run, arrange, moves
 
 
 def draw(m, seed, rows=60, known=0.0):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diffdag.atomic import write_atomic
+from diffdag._base.atomic import write_atomic
 
 
 class TestWriteAtomic:

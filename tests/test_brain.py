@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag.experiments import brain, brain_data, brain_invented
-from diffdag.experiments.brain_picture import draw_brain, edges_of, lobe_colours
-from diffdag.experiments.runner import run
-from diffdag.report.brain_outline import outline
-from diffdag.report.label_places import place_labels
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.report.plots.brain_outline import outline
+from diffdag.report.plots.label_places import place_labels
+from diffdag.reproduce.experiments.brain import data as brain_data
+from diffdag.reproduce.experiments.brain import experiment as brain
+from diffdag.reproduce.experiments.brain import invented as brain_invented
+from diffdag.reproduce.experiments.brain.picture import draw_brain, edges_of, lobe_colours
+from diffdag.reproduce.experiments.runner import run
 
 
 @pytest.fixture(scope="module")

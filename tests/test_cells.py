@@ -13,11 +13,11 @@ import pytest
 import scipy.sparse as sp
 
 import diffdag as dd
-from diffdag import cells as module
-from diffdag.cells import Cells
-from diffdag.cli import run
-from diffdag.data import align_tables, read_table
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.app.cli import run
+from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.readers import h5ad as module
+from diffdag.tables.readers.h5ad import Cells
 
 ad = pytest.importorskip("anndata")
 

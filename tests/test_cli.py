@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag import cli
-from diffdag.data import read_table
-from diffdag.sem import LinearSEM, SEMPair, simulate_pair
-from diffdag.validation import DiffDagWarning
+from diffdag._base.errors import DiffDagWarning
+from diffdag.app import cli
+from diffdag.model.sem import LinearSEM, SEMPair, simulate_pair
+from diffdag.tables.align import read_table
 
 RNG = np.random.default_rng(11)
 SIMULATE = ["simulate", "--p", "5", "--neighbours", "2", "--samples", "9", "--out", "o"]
@@ -239,7 +239,7 @@ def test_interruption_is_130(monkeypatch, capsys):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diffdag.cli.simulate.check_folder", interrupt)
+    monkeypatch.setattr("diffdag.app.cli.simulate.check_folder", interrupt)
     assert cli.run(SIMULATE) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -248,7 +248,7 @@ def test_a_programming_error_is_not_hidden(monkeypatch):
     def fail(*_, **__):
         raise ValueError("a slip of ours")
 
-    monkeypatch.setattr("diffdag.cli.simulate.check_folder", fail)
+    monkeypatch.setattr("diffdag.app.cli.simulate.check_folder", fail)
     with pytest.raises(ValueError, match="a slip of ours"):
         cli.run(SIMULATE)
 
@@ -260,7 +260,7 @@ def test_own_warnings_are_lines(monkeypatch, capsys):
             warnings.warn("tables are small", DiffDagWarning, stacklevel=1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diffdag.cli.simulate.check_folder", warn)
+    monkeypatch.setattr("diffdag.app.cli.simulate.check_folder", warn)
     cli.run(SIMULATE)
     assert "diffdag: warning: tables are small" in capsys.readouterr().err.splitlines()
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
-from diffdag.cli.app import run
+from diffdag.app.cli.app import run
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_options_that_do_not_go_together(table, capsys, words, message):
 
 
 def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
-    from diffdag import trust  # noqa: PLC0415
+    from diffdag.trust import assess as trust  # noqa: PLC0415
 
     out = tmp_path / "out"
     words = ["fit", str(table), "--group", "group", "--reference", "g0", "--jobs", "1", "--out", str(out)]

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag import Moments, cli, simulate_pair
+from diffdag import Moments, simulate_pair
+from diffdag.app import cli
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=840020)
 TABLES = {

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.comparators import all_methods, find_method
-from diffdag.comparators.compare import Comparison, compare_methods
+from diffdag.app import cli
+from diffdag.reproduce.methods import all_methods, find_method
+from diffdag.reproduce.methods.compare import Comparison, compare_methods
 
 PAIR = dd.simulate_pair(p=6, neighbours=2, changes=2, weights=(0.7, 1.0), rng=5)
 
@@ -89,13 +89,13 @@ def test_skipped_with_a_reason(monkeypatch):
         "broken": type(slow)("broken", "b", lambda first, second: 1 / 0),
         "plugin": slow,
     }
-    monkeypatch.setattr("diffdag.comparators.compare.all_methods", lambda: other)
+    monkeypatch.setattr("diffdag.reproduce.methods.compare.all_methods", lambda: other)
     answer = compare_methods(*moments)
     assert list(answer.graphs) == ["plugin"]
     assert answer.skipped["slow"].startswith("too slow for 6 variables (up to 3)")
     assert "diffdag[compare]" in answer.skipped["absent"]
     assert answer.skipped["broken"] == "ZeroDivisionError: division by zero"
-    monkeypatch.setattr("diffdag.comparators.compare.find_method", other.get)
+    monkeypatch.setattr("diffdag.reproduce.methods.compare.find_method", other.get)
     assert list(compare_methods(*moments, methods=["slow"]).graphs) == ["slow"]
 
 

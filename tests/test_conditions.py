@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
-from diffdag.changes import Edge, MeanChange, NoiseChange
 from diffdag.conditions import GIVEN_THE_ORDER, NO_SHARED_ORDER
-from diffdag.evidence import Check, GlobalTest
-from diffdag.groups import split_all_groups, split_groups
 from diffdag.ordersearch.joint import JointProblem, search_jointly
 from diffdag.ordersearch.search import Problem, _walk_many, search_orders, walk_from
+from diffdag.results.changes import Edge, MeanChange, NoiseChange
+from diffdag.results.evidence import Check, GlobalTest
+from diffdag.tables.groups import split_all_groups, split_groups
 
 
 def several(seed, p=8, conditions=3, changes=2):
@@ -387,7 +387,7 @@ def test_another_file_is_refused(result, tmp_path):
 
 
 def test_the_page_shows_names_as_text(result):
-    from diffdag.report.conditions import render_page  # noqa: PLC0415
+    from diffdag.report.html.conditions import render_page  # noqa: PLC0415
 
     page = render_page(result)
     assert "<i>" not in page
@@ -433,7 +433,7 @@ def test_the_text_fits_the_terminal(result):
 
 
 def test_confidence_noise_intercepts_and_the_test_are_shown(result):
-    from diffdag.report.conditions import render_page  # noqa: PLC0415
+    from diffdag.report.html.conditions import render_page  # noqa: PLC0415
 
     edges = result.pairs["base", "two"].edge_list
     two = replace(

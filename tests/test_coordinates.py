@@ -7,8 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from diffdag.coordinates import check_coordinates, read_coordinates
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.tables.readers.coordinates import check_coordinates, read_coordinates
 
 PLACES = {"V1_L": (-8.0, -92.0, 2.0), "007": (8.5, -92.0, 2.0)}
 

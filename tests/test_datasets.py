@@ -3,8 +3,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from diffdag.datasets import SACHS_CONDITIONS, SACHS_PROTEINS, load_sachs, load_sachs_pair
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.model.datasets import SACHS_CONDITIONS, SACHS_PROTEINS, load_sachs, load_sachs_pair
 
 CELLS = {
     "baseline": 853,
@@ -51,6 +51,6 @@ def test_case_of_the_condition_does_not_matter():
 
 
 def test_the_file_is_small_and_carries_no_time():
-    data = (files("diffdag.datasets") / "sachs.csv.gz").read_bytes()
+    data = (files("diffdag.model.datasets") / "sachs.csv.gz").read_bytes()
     assert len(data) < 400_000
     assert data[4:8] == bytes(4)

@@ -10,16 +10,16 @@ import pytest
 from scipy import stats
 
 from diffdag import InputError, LinearSEM, Moments, simulate_pair
-from diffdag.comparators import find_method
-from diffdag.comparators.dci import difference_graph, skeleton
-from diffdag.comparators.dci_orient import ancestors, orient
-from diffdag.comparators.invariance import (
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.methods.dci import difference_graph, skeleton
+from diffdag.reproduce.methods.dci_orient import ancestors, orient
+from diffdag.reproduce.methods.invariance import (
     coefficient_statistics,
     precision_pvalues,
     subsets,
     variance_pvalues,
 )
-from diffdag.scoring import score
+from diffdag.reproduce.scoring import score
 
 NAMES = ("dci-c", "dci-fc", "dci-k")
 

@@ -14,19 +14,19 @@ from scipy import stats
 from scipy.signal import lfilter
 
 import diffdag as dd
-from diffdag.data import align_tables
-from diffdag.diagnostics import check_moments_only, check_tables
-from diffdag.diagnostics.mechanisms import check_means, moment_means
-from diffdag.diagnostics.order import check_order
-from diffdag.diagnostics.outliers import _change, outlying
-from diffdag.diagnostics.reversals import AllOrders, block_cost, check_reversals, order_costs
-from diffdag.diagnostics.rows import _repeated, autocorrelation_test, check_duplicates
-from diffdag.diagnostics.shape import _curvature, kurtosis_test, skewness_test
-from diffdag.diagnostics.size import check_condition, check_size
-from diffdag.diagnostics.view import View, _part, causal_names
 from diffdag.ordersearch.search import Problem
-from diffdag.robust import table_moments
-from diffdag.splitting import split_rows
+from diffdag.tables.align import align_tables
+from diffdag.tables.robust import table_moments
+from diffdag.trust.checks.mechanisms import check_means, moment_means
+from diffdag.trust.checks.order import check_order
+from diffdag.trust.checks.outliers import _change, outlying
+from diffdag.trust.checks.residual_view import View, _part, causal_names
+from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals, order_costs
+from diffdag.trust.checks.rows import _repeated, autocorrelation_test, check_duplicates
+from diffdag.trust.checks.shape import _curvature, kurtosis_test, skewness_test
+from diffdag.trust.checks.size import check_condition, check_size
+from diffdag.trust.checks.suite import check_moments_only, check_tables
+from diffdag.trust.splitting import split_rows
 
 MOMENTS_ONLY = ["sample size", "condition", "noise variances", "means", "order", "reversals"]
 ROWS = ["normality", "linearity", "independent rows", "duplicated rows", "outliers"]

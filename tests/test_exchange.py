@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diffdag.report import exchange
-from diffdag.result import load_result
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.results import json as exchange
+from diffdag.results.result import load_result
 
 EDGE = {
     "source": "Raf",

@@ -15,16 +15,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag import InputError, Moments, cli, simulate_pair
-from diffdag.comparators.method import Method
-from diffdag.experiments import NAMES, experiment
-from diffdag.experiments.charts import summarise
-from diffdag.experiments.figure4 import half_way
-from diffdag.experiments.runner import run
-from diffdag.experiments.trial import draw_data, draw_pair, product, try_method
-from diffdag.journal import Journal
-from diffdag.planning import rows_at
-from diffdag.sem import assumption_epsilon
+from diffdag import InputError, Moments, simulate_pair
+from diffdag._base.journal import Journal
+from diffdag.app import cli
+from diffdag.model.sem import assumption_epsilon
+from diffdag.reproduce.experiments import NAMES, experiment
+from diffdag.reproduce.experiments.charts import summarise
+from diffdag.reproduce.experiments.figure4 import half_way
+from diffdag.reproduce.experiments.runner import run
+from diffdag.reproduce.experiments.trial import draw_data, draw_pair, product, try_method
+from diffdag.reproduce.methods.method import Method
+from diffdag.reproduce.planning import rows_at
 
 SMALL = ["reproduce", "figure2", "--quick", "--pairs", "2", "--methods", "order,oracle,plugin", "--jobs", "1"]
 
@@ -205,7 +206,9 @@ def test_a_slow_method_leaves_an_empty_cell(monkeypatch):
         while first.n == 100:  # not when it is warmed up
             sum(range(1000))
 
-    monkeypatch.setattr("diffdag.experiments.trial.find_method", lambda name: Method("slow", "", slow))
+    monkeypatch.setattr(
+        "diffdag.reproduce.experiments.trial.find_method", lambda name: Method("slow", "", slow)
+    )
     pair = draw_pair(5, 2, False, (0,))
     row = try_method("slow", pair, draw_data(pair, 100, [1]), 0.2)
     assert row["f1"] is None
@@ -217,14 +220,16 @@ def test_what_a_method_raises_is_its_answer(monkeypatch):
     def broken(first, second):
         raise ZeroDivisionError("oh\nno")
 
-    monkeypatch.setattr("diffdag.experiments.trial.find_method", lambda name: Method("broken", "", broken))
+    monkeypatch.setattr(
+        "diffdag.reproduce.experiments.trial.find_method", lambda name: Method("broken", "", broken)
+    )
     pair = draw_pair(5, 2, False, (0,))
     assert try_method("broken", pair, draw_data(pair, 100, [1]), 1)["why"] == "ZeroDivisionError: oh no"
 
 
 def test_a_method_that_is_not_installed_is_tried_again_later(monkeypatch):
     absent = Method("absent", "", lambda first, second: None, needs="no_such_module")
-    monkeypatch.setattr("diffdag.experiments.trial.find_method", lambda name: absent)
+    monkeypatch.setattr("diffdag.reproduce.experiments.trial.find_method", lambda name: absent)
     pair = draw_pair(5, 2, False, (0,))
     row = try_method("absent", pair, draw_data(pair, 100, [1]), 1)
     assert row["why"] == "needs no_such_module"

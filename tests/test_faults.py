@@ -24,12 +24,13 @@ import pytest
 
 import diffdag as dd
 from diffdag import __main__ as program
-from diffdag import cli, parallel
-from diffdag.atomic import write_atomic, write_together
-from diffdag.journal import Journal
-from diffdag.ordersearch.compiled import compiled
-from diffdag.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
-from diffdag.validation import InputError
+from diffdag._base import parallel
+from diffdag._base.atomic import write_atomic, write_together
+from diffdag._base.errors import InputError
+from diffdag._base.journal import Journal
+from diffdag.app import cli
+from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
+from diffdag.ordersearch.core.compiled import compiled
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
@@ -99,7 +100,10 @@ class TestKills:
         assert set(kills.files(out)) == set(kills.files(whole))
 
     def test_workers_end_with_a_parent_that_was_killed_before_it_gave_them_work(self, kills, tmp_path):
-        code = "import time; from diffdag.parallel import run_all; list(run_all(time.sleep, [60] * 4, jobs=2))"
+        code = (
+            "import time; from diffdag._base.parallel import run_all; "
+            "list(run_all(time.sleep, [60] * 4, jobs=2))"
+        )
         environment = {**os.environ, kills.MARK: tmp_path.name}
         process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
         while len(kills.alive(tmp_path.name)) < 4 and process.poll() is None:  # itself, a tracker, two workers
@@ -269,7 +273,7 @@ class TestFiles:
         (tmp_path / "file").write_text("x")
         assert cli.run(["fit", *tables, "--out", str(tmp_path / "file" / "out")]) == 2
         gone = tmp_path / "gone"
-        monkeypatch.setattr("diffdag.cli.resample.resamples_text", lambda answer: "")
+        monkeypatch.setattr("diffdag.app.cli.resample.resamples_text", lambda answer: "")
         real = dd.resampling.resample_tables
 
         def vanishing(*arguments, **options):
@@ -277,7 +281,7 @@ class TestFiles:
             shutil.rmtree(gone)
             return answer
 
-        monkeypatch.setattr("diffdag.resampling.resample_tables", vanishing)
+        monkeypatch.setattr("diffdag.trust.resampling.resample_tables", vanishing)
         assert cli.run(["resample", *tables, "--fits", "2", "--jobs", "1", "--out", str(gone)]) == 0
         assert {path.name for path in gone.iterdir()} == {"resamples.csv", "resamples.json"}
         assert capsys.readouterr().err.count("\n") == 1
@@ -304,7 +308,7 @@ class TestProgram:
             os.kill(os.getpid(), number)
             time.sleep(5)
 
-        monkeypatch.setattr("diffdag.planning.plan", signalled)
+        monkeypatch.setattr("diffdag.reproduce.planning.plan", signalled)
         with pytest.raises(SystemExit) as end:
             program.main()
         assert end.value.code == code

@@ -11,7 +11,7 @@ import pytest
 from attack import TARGETS
 from hypothesis import HealthCheck, Phase, given, settings
 
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
 
 SECONDS = 60  # ten times what is allowed on a machine of one's own
 INPUTS = 5  # times the share of a target

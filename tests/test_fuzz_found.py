@@ -17,17 +17,17 @@ from hostile_files import npy_bytes, npy_claiming, zipped
 from scipy import sparse
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.changes import Edge
-from diffdag.columns import Source
-from diffdag.conditions_result import remove_conditions
-from diffdag.data import align_tables
-from diffdag.files import read_table
-from diffdag.moments import Moments
-from diffdag.path import settings_path
+from diffdag._base.errors import InputError
+from diffdag.app import cli
+from diffdag.app.serve.preview import group_columns
 from diffdag.report.graphs import to_dot
-from diffdag.serve.look import group_columns
-from diffdag.validation import InputError
+from diffdag.results.changes import Edge
+from diffdag.results.conditions_result import remove_conditions
+from diffdag.tables.align import align_tables
+from diffdag.tables.columns import Source
+from diffdag.tables.moments import Moments
+from diffdag.tables.readers.files import read_table
+from diffdag.trust.settings_path import settings_path
 
 TABLE = pd.DataFrame(np.random.default_rng(880_900).standard_normal((20, 3)), columns=list("abc"))
 
@@ -229,7 +229,7 @@ def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     def fail(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr("diffdag.sem.simulate_pair", fail)
+    monkeypatch.setattr("diffdag.model.sem.simulate_pair", fail)
     assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
     assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
 

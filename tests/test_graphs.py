@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from diffdag.changes import Edge
-from diffdag.cli import run
-from diffdag.conditions_result import ConditionsResult
+from diffdag._base.errors import InputError
+from diffdag.app.cli import run
 from diffdag.report import graphs
-from diffdag.result import DifferenceResult, load_result
-from diffdag.validation import InputError
+from diffdag.results.changes import Edge
+from diffdag.results.conditions_result import ConditionsResult
+from diffdag.results.result import DifferenceResult, load_result
 
 IMAGE, QUOTES, SLASHES, LINES = "<img src=x onerror=alert(1)>", "quo\"te's", "back\\slash\\", "new\nline\ttab"
 ENTITY, LONG, EMOJI = "&lt;b&gt; &amp;", "x" * 200, "emoji 🧠👩‍🔬"

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag import cli
-from diffdag.data import align_tables, read_table
-from diffdag.header import read_header
-from diffdag.moments import Moments
-from diffdag.serve.look import look
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.app import cli
+from diffdag.app.serve.preview import look
+from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.moments import Moments
+from diffdag.tables.readers.csv_dialect import read_header
 
 RNG = np.random.default_rng(8)
 FRAMES = [pd.DataFrame(np.round(RNG.standard_normal((40, 3)), 4), columns=["a", "b", "c"]) for _ in range(2)]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diffdag.knowledge import precedence, read_tiers
-from diffdag.sem import causal_order
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.model.prior_knowledge import precedence, read_tiers
+from diffdag.model.sem import causal_order
 
 ABCD = ["A", "B", "C", "D"]
 many = settings(max_examples=150, derandomize=True, deadline=None)

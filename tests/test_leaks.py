@@ -23,8 +23,8 @@ import pytest
 from pyarrow import csv
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.serve.session import Session
+from diffdag.app import cli
+from diffdag.app.serve.session import Session
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 880_700

@@ -8,10 +8,10 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import diffdag as dd
-from diffdag.comparators import find_method
-from diffdag.comparators.listen import _tested_adjacency, bottom_up, listen, terminal_weights
-from diffdag.precision.clime import clime_columns
-from diffdag.scoring import score
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.methods.clime import clime_columns
+from diffdag.reproduce.methods.listen import _tested_adjacency, bottom_up, listen, terminal_weights
+from diffdag.reproduce.scoring import score
 
 
 def covariance(seed, p=8, n=200):

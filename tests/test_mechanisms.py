@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import diffdag as dd
-from diffdag.mechanisms import changed_mechanisms
-from diffdag.moments import Moments
+from diffdag.ordersearch.intercepts import changed_mechanisms
+from diffdag.tables.moments import Moments
 
 
 def tables(weights, shift=0.0, variances=1.0, sizes=(600, 800), seed=0, second=None, origin=0.0):

@@ -28,9 +28,9 @@ from metamorphic import (
 )
 
 from diffdag import DiffDagWarning, DifferenceDAG, LinearSEM, Moments, load_result
-from diffdag.data import align_tables
-from diffdag.precision import ESTIMATORS
+from diffdag.precision.api import ESTIMATORS
 from diffdag.precision.problem import standardise
+from diffdag.tables.align import align_tables
 
 WAYS = {"order": {"method": "order"}, "order-equal": {"method": "order", "noise": "equal"}}
 WAYS |= {f"paper-{name}": {"method": "paper", "estimator": name} for name in ESTIMATORS}

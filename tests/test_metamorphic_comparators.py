@@ -13,11 +13,11 @@ from hypothesis import given
 from metamorphic import Study, problems, studies
 
 from diffdag import DiffDagWarning, Moments, precision_difference
-from diffdag.comparators import all_methods
-from diffdag.comparators.gaussian import both_tables
-from diffdag.comparators.mmhc import parents_and_children
-from diffdag.comparators.pc import pc_graph
-from diffdag.scoring import score
+from diffdag.reproduce.methods import all_methods
+from diffdag.reproduce.methods.gaussian import both_tables
+from diffdag.reproduce.methods.mmhc import parents_and_children
+from diffdag.reproduce.methods.pc import pc_graph
+from diffdag.reproduce.scoring import score
 
 METHODS = all_methods()
 methods = pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given
 from metamorphic import Study, assert_same, problems, studies
 
 from diffdag import DiffDagWarning, DifferenceDAG, Moments, fit_conditions, global_test
-from diffdag.robust import COVARIANCES, RANKED, table_moments
+from diffdag.tables.robust import COVARIANCES, RANKED, table_moments
 
 covariances = pytest.mark.parametrize("covariance", COVARIANCES)
 

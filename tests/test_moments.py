@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffdag import InputError, Moments
-from diffdag.accumulate import block_rows
+from diffdag.tables.accumulator import block_rows
 
 
 def reference(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

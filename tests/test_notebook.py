@@ -12,8 +12,8 @@ import pytest
 from nbclient import NotebookClient
 
 import diffdag as dd
-from diffdag.notebook_bars import NotebookBars
-from diffdag.report.notebook import changed_parameters
+from diffdag._base.notebook_bars import NotebookBars
+from diffdag.report.html.notebook import changed_parameters
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 PAGE = '<body style="background:{};color:{};font-family:sans-serif"><div id="it">{}</div></body>'
@@ -91,7 +91,7 @@ class TestBars:
         self, screen: Screen, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = [0.0]
-        monkeypatch.setattr("diffdag.notebook_bars.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("diffdag._base.notebook_bars.time.monotonic", lambda: now[0])
         with NotebookBars("Starting") as bars:
             for step in range(1, 1001):
                 now[0] += 0.002

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import diffdag as dd
-from diffdag.comparators import find_method
-from diffdag.comparators.oracle import oracle
-from diffdag.scoring import score
-from diffdag.sem import causal_order
+from diffdag.model.sem import causal_order
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.methods.oracle import oracle
+from diffdag.reproduce.scoring import score
 
 
 def easy(seed, n=50_000):

@@ -14,13 +14,13 @@ from scipy import stats
 
 import diffdag
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
+from diffdag.model.regression import regress_jointly
+from diffdag.model.sem import causal_order
+from diffdag.ordersearch.core.score import make_rules
+from diffdag.ordersearch.core.state import new_space
+from diffdag.ordersearch.core.walk import walk
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
-from diffdag.ordersearch.score import make_rules
 from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, search_orders, walk_from
-from diffdag.ordersearch.state import new_space
-from diffdag.ordersearch.walk import walk
-from diffdag.sem import causal_order
-from diffdag.weights import regress_jointly
 
 CHANGE, VARIANCE, FREE = range(3)
 

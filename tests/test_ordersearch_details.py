@@ -21,8 +21,9 @@ from scipy.special import ndtr
 
 import diffdag
 from diffdag import InputError, LinearSEM, Moments
-from diffdag.ordersearch import answer as answers
-from diffdag.ordersearch import compiled, neighbourhood, screen
+from diffdag.ordersearch import fit as answers
+from diffdag.ordersearch import neighbourhood, screen
+from diffdag.ordersearch.core import compiled
 from diffdag.ordersearch.search import Found
 from diffdag.precision.problem import standardise
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from diffdag import DifferenceDAG, LinearSEM, Moments, precision_difference, simulate_pair
-from diffdag.changes import ABSENT_ERRORS, Edge
-from diffdag.paper import answer as answers
+from diffdag.model.regression import regress
 from diffdag.paper import differences as module
 from diffdag.paper import elimination
+from diffdag.paper import fit as answers
 from diffdag.paper.algorithm import DifferenceGraph, difference_graph
+from diffdag.paper.defaults import default_threshold
 from diffdag.paper.differences import Differences, ExactDifferences, SampleDifferences
 from diffdag.paper.elimination import entries_after, leave_out, prune_by_elimination
 from diffdag.paper.order import compute_order
@@ -22,8 +23,7 @@ from diffdag.paper.orient import EdgeSet, orient_edges
 from diffdag.paper.prune import largest_size, prune
 from diffdag.paper.refine import _root, refine
 from diffdag.precision.problem import standardise
-from diffdag.selection import default_threshold
-from diffdag.weights import regress
+from diffdag.results.changes import ABSENT_ERRORS, Edge
 
 NONE: frozenset = frozenset()
 

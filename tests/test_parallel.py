@@ -22,13 +22,14 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import diffdag as dd
-from diffdag import cli, parallel
-from diffdag.comparators import find_method
-from diffdag.comparators.attempt import TimeUp, within
-from diffdag.comparators.compare import compare_methods
-from diffdag.comparators.method import Method
-from diffdag.experiments import experiment
-from diffdag.parallel import active_client, collect, find_client, one_blas_thread, run_all
+from diffdag._base import parallel
+from diffdag._base.parallel import active_client, collect, find_client, one_blas_thread, run_all
+from diffdag.app import cli
+from diffdag.reproduce.experiments import experiment
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.methods.attempt import TimeUp, within
+from diffdag.reproduce.methods.compare import compare_methods
+from diffdag.reproduce.methods.method import Method
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.7, 1.0), rng=840_100)
 TABLES = PAIR.first.sample(300, rng=1), PAIR.second.sample(300, rng=2)
@@ -153,7 +154,7 @@ def test_resamples_survive_a_killed_worker(client):
 
 def test_experiments_on_a_cluster(cluster, tmp_path, monkeypatch):
     small = replace(experiment("table1"), quick={"p": [10], "pairs": 5, "seed": 840_102})
-    monkeypatch.setattr("diffdag.experiments.experiment", lambda name, data: small)
+    monkeypatch.setattr("diffdag.reproduce.experiments.experiment", lambda name, data: small)
     command = ["reproduce", "table1", "--quick"]
     assert cli.run([*command, "--jobs", "1", "--out", str(tmp_path / "here")]) == 0
     assert cli.run([*command, "--dask", cluster.scheduler_address, "--out", str(tmp_path / "there")]) == 0
@@ -183,7 +184,7 @@ def slow_method():
 
 
 def test_time_limits_hold_on_a_cluster(client, monkeypatch):
-    module = "diffdag.comparators.compare.find_method"
+    module = "diffdag.reproduce.methods.compare.find_method"
     monkeypatch.setattr(module, lambda name: slow_method() if name == "slow" else find_method(name))
     found = compare_methods(*TABLES, methods=["slow", "listen"], limit=0.3, client=client)
     assert found.skipped == {"slow": "longer than 0.3 s"}

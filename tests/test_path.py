@@ -16,20 +16,20 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.changes import Edge
-from diffdag.criterion import extended_bic, instability
-from diffdag.evidence import Share
+from diffdag.app import cli
 from diffdag.ordersearch.screen import screen
-from diffdag.path import _times, settings_path
 from diffdag.precision.problem import standardise
-from diffdag.report.chart import spread
-from diffdag.report.path_plot import plot_path, render_path
-from diffdag.report.stability_plot import plot_stability, render_stability
-from diffdag.report.theme import THEMES
-from diffdag.resampling import Resamples
-from diffdag.result import DifferenceResult
-from diffdag.sensitivity import Factors, Setting, SettingsPath, sensitivity_note
+from diffdag.report.layout.theme import THEMES
+from diffdag.report.plots.chart import spread
+from diffdag.report.plots.path import plot_path, render_path
+from diffdag.report.plots.stability import plot_stability, render_stability
+from diffdag.results.changes import Edge
+from diffdag.results.evidence import Share
+from diffdag.results.result import DifferenceResult
+from diffdag.trust.criterion import extended_bic, instability
+from diffdag.trust.resampling import Resamples
+from diffdag.trust.sensitivity import Factors, Setting, SettingsPath, sensitivity_note
+from diffdag.trust.settings_path import _times, settings_path
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
 TABLES = PAIR.first.sample(400, rng=1), PAIR.second.sample(351, rng=2)

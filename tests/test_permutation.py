@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import diffdag as dd
-from diffdag import permutation
-from diffdag.data import Tables
-from diffdag.permutation import STATISTICS, _combine, _pool, _statistics, _view, _without_mean, permute_tables
+from diffdag.tables.align import Tables
+from diffdag.trust import permutation
+from diffdag.trust.permutation import (
+    STATISTICS,
+    _combine,
+    _pool,
+    _statistics,
+    _view,
+    _without_mean,
+    permute_tables,
+)
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=862_001)
 

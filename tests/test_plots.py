@@ -22,19 +22,19 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path as Line
 from scipy.sparse import csr_array
 
-from diffdag.changes import CHANGES, Edge
-from diffdag.report.brain import CLEAR, clearest, plot_brain
-from diffdag.report.grid import Link
-from diffdag.report.heatmap import plot_precision
-from diffdag.report.layout import Curve, arrange
-from diffdag.report.picture import PALEST, Picture, text_width
-from diffdag.report.plot import plot_difference
-from diffdag.report.scatter_plot import plot_edge
+from diffdag._base.errors import InputError
+from diffdag.report.layout.grid import Link
+from diffdag.report.layout.layout import Curve, arrange
+from diffdag.report.layout.picture import PALEST, Picture, text_width
+from diffdag.report.layout.theme import DASHES, THEMES
+from diffdag.report.plots.brain import CLEAR, clearest, plot_brain
+from diffdag.report.plots.difference import plot_difference
+from diffdag.report.plots.edge import plot_edge
+from diffdag.report.plots.heatmap import plot_precision
 from diffdag.report.text import printable
-from diffdag.report.theme import DASHES, THEMES
-from diffdag.result import DifferenceResult
-from diffdag.scatter import Cloud, EdgeScatter
-from diffdag.validation import InputError
+from diffdag.results.changes import CHANGES, Edge
+from diffdag.results.result import DifferenceResult
+from diffdag.results.scatter import Cloud, EdgeScatter
 
 
 def along(curve: Curve) -> np.ndarray[Any, Any]:
@@ -234,7 +234,8 @@ class TestPlot:
     def test_pyplot_does_not_know(self) -> None:
         code = (
             "import sys; from scipy.sparse import csr_array;"
-            "from diffdag.result import DifferenceResult as R; from diffdag.changes import Edge;"
+            "from diffdag.results.result import DifferenceResult as R;"
+            "from diffdag.results.changes import Edge;"
             "z = csr_array((2, 2));"
             "R(method='m', variables=('a', 'b'), invariant=(), unresolved=(), order=(), samples=None,"
             "  edge_list=(Edge('a', 'b', delta=1.0),), delta_entries=z, settings={})._repr_html_();"

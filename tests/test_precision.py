@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Lasso
 
 from diffdag import DiffDagWarning, InputError, Moments, precision_difference, simulate_pair
-from diffdag.precision import dantzig, symmetrise
+from diffdag.precision import dantzig
+from diffdag.precision.api import symmetrise
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.problem import resolve_penalty, standardise
 

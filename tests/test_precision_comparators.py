@@ -9,10 +9,10 @@ from scipy.optimize import minimize
 from sklearn.covariance import graphical_lasso
 
 import diffdag as dd
-from diffdag.comparators import belilovsky, joint_lasso, precision_based
-from diffdag.comparators.belilovsky import difference_tests
-from diffdag.comparators.joint_lasso import fused_graphical_lasso
-from diffdag.weights import regress
+from diffdag.model.regression import regress
+from diffdag.reproduce.methods import belilovsky, joint_lasso, precision_based
+from diffdag.reproduce.methods.belilovsky import difference_tests
+from diffdag.reproduce.methods.joint_lasso import fused_graphical_lasso
 
 METHODS = (*precision_based.METHODS, *joint_lasso.METHODS, *belilovsky.METHODS)
 OFF = ~np.eye(6, dtype=bool)

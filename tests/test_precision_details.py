@@ -22,21 +22,14 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from diffdag import DiffDagWarning, InputError, Moments, precision_difference
-from diffdag.precision import (
-    ESTIMATORS,
-    _warn_unless_converged,
-    clime,
-    dantzig,
-    descent,
-    dtrace,
-    kliep,
-    symmetrise,
-)
+from diffdag.precision import dantzig, descent, dtrace, kliep
 from diffdag.precision import problem as problems
 from diffdag.precision import rows as wide
+from diffdag.precision.api import ESTIMATORS, _warn_unless_converged, symmetrise
 from diffdag.precision.plugin import solve_plugin
 from diffdag.precision.problem import DifferenceProblem, Solution, pooled_scale, resolve_penalty, standardise
 from diffdag.precision.scan import Peaks, above, peaks
+from diffdag.reproduce.methods import clime
 
 
 def whole(blocks):
@@ -261,7 +254,8 @@ def test_tables_with_as_many_rows_as_variables_go_through_moments(monkeypatch, r
     tables = [rng.standard_normal((n, 7)) for n in rows]
     seen = []
     monkeypatch.setattr(
-        "diffdag.precision.standardise_rows", lambda *given: seen.append(given) or wide.standardise_rows(*given)
+        "diffdag.precision.api.standardise_rows",
+        lambda *given: seen.append(given) or wide.standardise_rows(*given),
     )
     precision_difference(*tables, method="dtrace", penalty=0.99)
     assert (not seen) == formed

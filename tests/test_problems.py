@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag import cli
-from diffdag.cli.app import split_names
-from diffdag.data import align_tables, read_table
-from diffdag.groups import split_groups
-from diffdag.serve.look import look
-from diffdag.validation import InputError, at_command_line, drop_words, option_words
+from diffdag._base.errors import InputError
+from diffdag._base.words import at_command_line, drop_words, option_words
+from diffdag.app import cli
+from diffdag.app.cli.app import split_names
+from diffdag.app.serve.preview import look
+from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.groups import split_groups
 
 RNG = np.random.default_rng(9)
 SOUND = [pd.DataFrame(RNG.standard_normal((30, 3)), columns=["x", "y", "z"]) for _ in range(2)]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import diffdag as dd
-from diffdag import progress
-from diffdag.progress import EveryStep, follow, show_progress
-from diffdag.validation import InputError
+from diffdag._base import progress
+from diffdag._base.errors import InputError
+from diffdag._base.progress import EveryStep, follow, show_progress
 
 
 class Terminal(io.StringIO):

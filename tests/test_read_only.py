@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.journal import Journal
+from diffdag._base.journal import Journal
+from diffdag.app import cli
 
 PAIR = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_901)
 TABLES = PAIR.first.sample(200, rng=1), PAIR.second.sample(200, rng=2)
@@ -120,7 +120,7 @@ class TestCommandLine:
             raise AssertionError("worked out in vain")
 
         monkeypatch.setattr(dd.DifferenceDAG, "fit", never)
-        monkeypatch.setattr("diffdag.streaming.stream_moments", never)
+        monkeypatch.setattr("diffdag.tables.readers.streaming.stream_moments", never)
         for command in (
             ["fit", *tables, "--out", str(out)],
             ["fit", *tables, "--out", str(out / "new" / "newer")],

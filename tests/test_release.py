@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import diffdag
-from diffdag import cli
+from diffdag.app import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -31,8 +31,8 @@ reveal_type(result)
 result.no_such_thing
 """
 WITHOUT_SOURCE = (
-    "import diffdag, diffdag.cli",
-    "assert diffdag.cli.run(['report', 'answer']) == 0",
+    "import diffdag, diffdag.app.cli",
+    "assert diffdag.app.cli.run(['report', 'answer']) == 0",
     "assert diffdag.load_sachs().shape == (7466, 12)",
     "print(diffdag.__file__)",
 )
@@ -145,7 +145,7 @@ def test_types_are_seen_from_outside(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options], cwd=tmp_path, check=False, capture_output=True, text=True
     )
-    assert 'Revealed type is "diffdag.result.DifferenceResult"' in done.stdout
+    assert 'Revealed type is "diffdag.results.result.DifferenceResult"' in done.stdout
     assert '"DifferenceResult" has no attribute "no_such_thing"' in done.stdout
 
 

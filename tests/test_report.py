@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from answers import HOSTILE, graph, random_graph
 
-from diffdag.changes import Edge, MeanChange
-from diffdag.evidence import GlobalTest
-from diffdag.report.page import render_fragment, render_page, render_svg
+from diffdag._base.errors import InputError
+from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.text import NumberFormat, edge_words, printable
-from diffdag.result import DifferenceResult
-from diffdag.scatter import Cloud, EdgeScatter
-from diffdag.validation import InputError
+from diffdag.results.changes import Edge, MeanChange
+from diffdag.results.evidence import GlobalTest
+from diffdag.results.result import DifferenceResult
+from diffdag.results.scatter import Cloud, EdgeScatter
 
 
 class _Reader(HTMLParser):

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from diffdag.changes import CHANGES, Edge, MeanChange, NoiseChange
-from diffdag.conditions_result import ConditionsResult
-from diffdag.evidence import Check, Share, Stability
-from diffdag.report import conditions
-from diffdag.report.page import render_page
+from diffdag.report.html import conditions
+from diffdag.report.html.page import render_page
 from diffdag.report.text import printable
-from diffdag.result import DifferenceResult
-from diffdag.scatter import Cloud, EdgeScatter
+from diffdag.results.changes import CHANGES, Edge, MeanChange, NoiseChange
+from diffdag.results.conditions_result import ConditionsResult
+from diffdag.results.evidence import Check, Share, Stability
+from diffdag.results.result import DifferenceResult
+from diffdag.results.scatter import Cloud, EdgeScatter
 
 PHONE = {"width": 390, "height": 844}
 HOSTILE = [

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from diffdag.comparators import all_methods
-from diffdag.experiments import NAMES, experiment
-from diffdag.experiments.figure4 import measured_text
+from diffdag.reproduce.experiments import NAMES, experiment
+from diffdag.reproduce.experiments.figure4 import measured_text
+from diffdag.reproduce.methods import all_methods
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RUNS = DOCS / "reproduction"

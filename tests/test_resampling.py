@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
-from diffdag import cli
-from diffdag.data import align_tables
-from diffdag.resampling import Resamples, _drawn, _plan, resample_fits
+from diffdag.app import cli
+from diffdag.tables.align import align_tables
+from diffdag.trust.resampling import Resamples, _drawn, _plan, resample_fits
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_200)
 TABLES = PAIR.first.sample(250, rng=1), PAIR.second.sample(301, rng=2)

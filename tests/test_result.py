@@ -18,10 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from diffdag.changes import CHANGES, Edge, classify_change
-from diffdag.report import exchange, graphs, page
+from diffdag.report import graphs
+from diffdag.report.html import page
 from diffdag.report.text import NumberFormat, printable
-from diffdag.result import DifferenceResult, load_result
+from diffdag.results import json as exchange
+from diffdag.results.changes import CHANGES, Edge, classify_change
+from diffdag.results.result import DifferenceResult, load_result
 
 
 def make_result(**changes: Any) -> DifferenceResult:
@@ -151,7 +153,7 @@ class TestResult:
 
     def test_importing_it_loads_no_renderer(self) -> None:
         heavy = "{'matplotlib', 'jinja2', 'networkx'}"
-        code = f"import sys, diffdag.result; print(sorted({heavy} & set(sys.modules)))"
+        code = f"import sys, diffdag.results.result; print(sorted({heavy} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
 

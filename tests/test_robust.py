@@ -8,9 +8,9 @@ from scipy.signal import lfilter
 from scipy.stats import kendalltau, spearmanr
 
 from diffdag import DiffDagWarning, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.robust import COVARIANCES, common_scores, effective_samples, rank_correlation, table_moments
-from diffdag.robust import _influences as influences
-from diffdag.robust import _loss as loss
+from diffdag.tables.robust import COVARIANCES, common_scores, effective_samples, rank_correlation, table_moments
+from diffdag.tables.robust import _influences as influences
+from diffdag.tables.robust import _loss as loss
 
 NAMES = ("a", "b", "c", "d")
 MIXING = np.array([[1, 0.6, -0.4, 0.8], [0, 1, 0.7, 0], [0, 0, 1, 0.5], [0, 0, 0, 1]])

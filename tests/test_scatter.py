@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import diffdag as dd
-from diffdag.data import align_tables
-from diffdag.report.exchange import from_json, to_json
-from diffdag.scatter import POINTS, Cloud, choose_rows, edge_scatters
-from diffdag.trust import control_false_edges
+from diffdag.results.json import from_json, to_json
+from diffdag.results.scatter import POINTS, Cloud, choose_rows, edge_scatters
+from diffdag.tables.align import align_tables
+from diffdag.trust.assess import control_false_edges
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diffdag.scoring import graph_of, score
+from diffdag.reproduce.scoring import graph_of, score
 
 NAMES = ["a", "b", "c", "d"]
 TRUTH = [("a", "b", True), ("a", "c", True), ("c", "d", True)]

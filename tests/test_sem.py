@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from diffdag import InputError, LinearSEM, simulate_pair
-from diffdag.sem import assumption_epsilon, causal_order
+from diffdag.model.sem import assumption_epsilon, causal_order
 
 
 def random_sem(seed: int, p: int = 6, noise: str = "gaussian") -> LinearSEM:

@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 
 from diffdag import LinearSEM, Moments, simulate_pair
-from diffdag.comparators.cpdag import PartialGraph, completed, extension
-from diffdag.comparators.gaussian import Gaussian, as_mask, members
-from diffdag.comparators.ges import ges, ges_graph
-from diffdag.comparators.mmhc import ALPHA, climb, mmhc, mmhc_graph, parents_and_children
-from diffdag.comparators.pc import pc, pc_graph
-from diffdag.scoring import score
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.reproduce.methods.cpdag import PartialGraph, completed, extension
+from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, members
+from diffdag.reproduce.methods.ges import ges, ges_graph
+from diffdag.reproduce.methods.mmhc import ALPHA, climb, mmhc, mmhc_graph, parents_and_children
+from diffdag.reproduce.methods.pc import pc, pc_graph
+from diffdag.reproduce.scoring import score
 
 RUNS = {"pc": pc, "ges": ges, "mmhc": mmhc} if find_spec("causallearn") else {"ges": ges, "mmhc": mmhc}
 # Every edge is directed in the whole class of each of the two DAGs, so the difference can be found.
@@ -118,7 +118,7 @@ def test_fisher_z_and_bic_against_regressions_on_rows():
 
 
 def test_what_was_forgotten_is_worked_out_again(monkeypatch):
-    monkeypatch.setattr("diffdag.comparators.gaussian.REMEMBERED", 5)
+    monkeypatch.setattr("diffdag.reproduce.methods.gaussian.REMEMBERED", 5)
     few = table(8)
     forgetful = ges_graph(few).matrix(), mmhc_graph(few)
     monkeypatch.undo()

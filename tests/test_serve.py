@@ -26,18 +26,20 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from diffdag import cli, files
-from diffdag.sem import simulate_pair
-from diffdag.serve import app, work
-from diffdag.serve.child import FAULT, LOST, Child, LostError
-from diffdag.serve.folder import Folder
-from diffdag.serve.jobs import Job, Jobs
-from diffdag.serve.look import compare, group_columns, look
-from diffdag.serve.options import DEFAULTS, check_options, settings_of
-from diffdag.serve.server import open_port
-from diffdag.serve.session import Session
-from diffdag.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.app import cli
+from diffdag.app.serve import app
+from diffdag.app.serve import worker as work
+from diffdag.app.serve.child import FAULT, LOST, Child, LostError
+from diffdag.app.serve.folder import Folder
+from diffdag.app.serve.jobs import Job, Jobs
+from diffdag.app.serve.options import DEFAULTS, check_options, settings_of
+from diffdag.app.serve.preview import compare, group_columns, look
+from diffdag.app.serve.server import open_port
+from diffdag.app.serve.session import Session
+from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
+from diffdag.model.sem import simulate_pair
+from diffdag.tables.readers import files
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
 FIRST, SECOND = (
@@ -146,7 +148,7 @@ def until(test, seconds=60):
 def children_of(pid):
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
     rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
-    return [int(row[0]) for row in rows if int(row[1]) == pid and "diffdag.serve.work" in row[-1]]
+    return [int(row[0]) for row in rows if int(row[1]) == pid and "diffdag.app.serve.worker" in row[-1]]
 
 
 def alive(pid):
@@ -722,7 +724,7 @@ class TestEnd:
             listener.close()
             ready("http://127.0.0.1:1/?token=secret", door)
 
-        monkeypatch.setattr("diffdag.serve.server.serve", serve)
+        monkeypatch.setattr("diffdag.app.serve.server.serve", serve)
         assert cli.run(["serve", "--port", "0"]) == 0
         until(lambda: opened == [door.as_uri()])
         assert 'url=http://127.0.0.1:1/?token=secret"' in door.read_text()
@@ -813,7 +815,7 @@ class TestLook:
             reads.append(options)
             return files.read_table(path, **options)
 
-        monkeypatch.setattr("diffdag.serve.look.read_table", read)
+        monkeypatch.setattr("diffdag.app.serve.preview.read_table", read)
         FIRST.assign(g=["1.0", "2"] * 150).to_csv(tmp_path / "t.csv", index=False)
         seen = look([tmp_path / "t.csv"], ["t"])
         assert seen["choice"] == {"group": "g", "first": "1.0", "second": "2"}

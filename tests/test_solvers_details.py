@@ -22,11 +22,12 @@ from differences import (
 from scipy.linalg import LinAlgError, cho_factor
 from scipy.sparse import csr_array
 
-from diffdag.precision import clime, dantzig, descent, dtrace, kliep
+from diffdag.precision import dantzig, descent, dtrace, kliep
 from diffdag.precision import problem as problems
 from diffdag.precision import rows as wide
 from diffdag.precision.problem import DifferenceProblem
 from diffdag.precision.scan import Peaks, above
+from diffdag.reproduce.methods import clime
 
 
 def one_change(size=0.5, penalty=0.25):

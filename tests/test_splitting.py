@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import diffdag as dd
-from diffdag.data import align_tables
-from diffdag.moments import Moments
-from diffdag.splitting import Structure, measure, split_rows
-from diffdag.weights import regress_jointly
+from diffdag.model.regression import regress_jointly
+from diffdag.tables.align import align_tables
+from diffdag.tables.moments import Moments
+from diffdag.trust.splitting import Structure, measure, split_rows
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
 TABLES = align_tables(PAIR.first.sample(801, rng=1), PAIR.second.sample(600, rng=2))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from diffdag.stability import _unimodal_constants, expected_false_bound, largest_tails, stable_cutoff
-from diffdag.validation import InputError
+from diffdag._base.errors import InputError
+from diffdag.trust.stability import _unimodal_constants, expected_false_bound, largest_tails, stable_cutoff
 
 # Bounds that the R package stabs prints for its own tests, 50 pairs, r-concave; it looks for the maximum with a
 # tolerance that shows in the third digit of the smallest.

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffdag import InputError, Moments
-from diffdag.accumulate import Accumulator, block_rows
-from diffdag.batches import ahead, find_files
-from diffdag.data import align_tables
-from diffdag.streaming import stream_moments
+from diffdag.tables.accumulator import Accumulator, block_rows
+from diffdag.tables.align import align_tables
+from diffdag.tables.readers.batches import ahead, find_files
+from diffdag.tables.readers.streaming import stream_moments
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -424,7 +424,7 @@ def iter_of(values):
 SCRIPT = """
 import json, pathlib, re, sys
 from diffdag import Moments
-import diffdag.streaming, pyarrow.parquet
+import diffdag.tables.readers.streaming, pyarrow.parquet
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) / 1024
 before = peak()

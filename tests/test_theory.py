@@ -16,11 +16,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from diffdag import InputError, LinearSEM, simulate_pair
-from diffdag.experiments.figure4 import measured_text
-from diffdag.planning import effect_lower_bound, plan
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.problem import DifferenceProblem
-from diffdag.theory import (
+from diffdag.reproduce.experiments.figure4 import measured_text
+from diffdag.reproduce.planning import effect_lower_bound, plan
+from diffdag.reproduce.theory import (
     Scale,
     conditions,
     indirect_samples,

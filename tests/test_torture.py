@@ -13,10 +13,10 @@ import pytest
 from scipy.optimize import linprog
 
 import diffdag as dd
-from diffdag.moments import moments_of_sums
 from diffdag.precision import dantzig
 from diffdag.precision.problem import standardise
-from diffdag.report.exchange import from_json
+from diffdag.results.json import from_json
+from diffdag.tables.moments import moments_of_sums
 
 ESTIMATORS = ("dantzig", "dtrace", "kliep", "plugin")
 WAYS = {

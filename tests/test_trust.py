@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import diffdag as dd
-import diffdag.trust
-from diffdag import confidence as curves
-from diffdag.changes import Edge, MeanChange, NoiseChange
-from diffdag.evidence import Check, GlobalTest, Share, Stability
-from diffdag.report.exchange import from_json
-from diffdag.resampling import resample_tables
-from diffdag.result import DifferenceResult
-from diffdag.stability import expected_false_bound
-from diffdag.trust import Plan, control_false_edges
+import diffdag.trust.assess
+from diffdag.results.changes import Edge, MeanChange, NoiseChange
+from diffdag.results.evidence import Check, GlobalTest, Share, Stability
+from diffdag.results.json import from_json
+from diffdag.results.result import DifferenceResult
+from diffdag.trust import confidence as curves
+from diffdag.trust.assess import Plan, control_false_edges
+from diffdag.trust.resampling import resample_tables
+from diffdag.trust.stability import expected_false_bound
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
 TABLES = PAIR.first.sample(300, rng=1), PAIR.second.sample(260, rng=2)
@@ -292,7 +292,7 @@ class TestReport:
         assert "+0.300 to +0.700" in text
 
     def test_the_page_says_it_and_escapes_it(self):
-        from diffdag.report.page import render_page  # noqa: PLC0415
+        from diffdag.report.html.page import render_page  # noqa: PLC0415
 
         page = render_page(RICH)
         assert "How far to trust it" in page

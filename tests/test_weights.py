@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffdag import Moments
-from diffdag.weights import regress
+from diffdag.model.regression import regress
 
 UNITS = np.array([1.0, 1e-6, 30.0, 1e6, 0.01])
 

@@ -11,8 +11,8 @@ from sphinx.util.docutils import SphinxDirective
 from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 
-import diffdag.cli  # noqa: F401 - puts the commands together
-from diffdag.cli.app import app as program
+import diffdag.app.cli  # noqa: F401 - puts the commands together
+from diffdag.app.cli.app import app as program
 
 
 class Commands(SphinxDirective):

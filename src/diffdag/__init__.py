@@ -6,61 +6,61 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diffdag.comparators.compare import compare_methods
+    from diffdag._base.errors import DiffDagWarning, InputError
     from diffdag.conditions import fit_conditions
-    from diffdag.conditions_result import ConditionsResult, load_conditions
-    from diffdag.coordinates import read_coordinates
-    from diffdag.datasets import load_sachs, load_sachs_pair
     from diffdag.estimator import DifferenceDAG
-    from diffdag.evidence import GlobalTest
-    from diffdag.groups import split_all_groups, split_groups
-    from diffdag.moments import Moments
-    from diffdag.path import settings_path
-    from diffdag.permutation import global_test
-    from diffdag.precision import precision_difference
-    from diffdag.report.brain import plot_brain
-    from diffdag.report.heatmap import plot_precision
-    from diffdag.report.plot import plot_difference
-    from diffdag.report.scatter_plot import plot_edge
-    from diffdag.report.stability_plot import plot_stability
-    from diffdag.resampling import Resamples, resample_fits
-    from diffdag.result import DifferenceResult, load_result
-    from diffdag.sem import LinearSEM, SEMPair, simulate_pair
-    from diffdag.sensitivity import SettingsPath
-    from diffdag.validation import DiffDagWarning, InputError
+    from diffdag.model.datasets import load_sachs, load_sachs_pair
+    from diffdag.model.sem import LinearSEM, SEMPair, simulate_pair
+    from diffdag.precision.api import precision_difference
+    from diffdag.report.plots.brain import plot_brain
+    from diffdag.report.plots.difference import plot_difference
+    from diffdag.report.plots.edge import plot_edge
+    from diffdag.report.plots.heatmap import plot_precision
+    from diffdag.report.plots.stability import plot_stability
+    from diffdag.reproduce.methods.compare import compare_methods
+    from diffdag.results.conditions_result import ConditionsResult, load_conditions
+    from diffdag.results.evidence import GlobalTest
+    from diffdag.results.result import DifferenceResult, load_result
+    from diffdag.tables.groups import split_all_groups, split_groups
+    from diffdag.tables.moments import Moments
+    from diffdag.tables.readers.coordinates import read_coordinates
+    from diffdag.trust.permutation import global_test
+    from diffdag.trust.resampling import Resamples, resample_fits
+    from diffdag.trust.sensitivity import SettingsPath
+    from diffdag.trust.settings_path import settings_path
 
 # Names are imported on first use: `import diffdag` stays quick.
 _HOME = {
-    "ConditionsResult": "conditions_result",
-    "DiffDagWarning": "validation",
+    "ConditionsResult": "results.conditions_result",
+    "DiffDagWarning": "_base.errors",
     "DifferenceDAG": "estimator",
-    "DifferenceResult": "result",
-    "GlobalTest": "evidence",
-    "InputError": "validation",
-    "LinearSEM": "sem",
-    "Moments": "moments",
-    "Resamples": "resampling",
-    "SEMPair": "sem",
-    "SettingsPath": "sensitivity",
-    "compare_methods": "comparators.compare",
+    "DifferenceResult": "results.result",
+    "GlobalTest": "results.evidence",
+    "InputError": "_base.errors",
+    "LinearSEM": "model.sem",
+    "Moments": "tables.moments",
+    "Resamples": "trust.resampling",
+    "SEMPair": "model.sem",
+    "SettingsPath": "trust.sensitivity",
+    "compare_methods": "reproduce.methods.compare",
     "fit_conditions": "conditions",
-    "global_test": "permutation",
-    "load_conditions": "conditions_result",
-    "load_result": "result",
-    "load_sachs": "datasets",
-    "load_sachs_pair": "datasets",
-    "plot_brain": "report.brain",
-    "plot_difference": "report.plot",
-    "plot_edge": "report.scatter_plot",
-    "plot_precision": "report.heatmap",
-    "plot_stability": "report.stability_plot",
-    "precision_difference": "precision",
-    "read_coordinates": "coordinates",
-    "resample_fits": "resampling",
-    "settings_path": "path",
-    "simulate_pair": "sem",
-    "split_all_groups": "groups",
-    "split_groups": "groups",
+    "global_test": "trust.permutation",
+    "load_conditions": "results.conditions_result",
+    "load_result": "results.result",
+    "load_sachs": "model.datasets",
+    "load_sachs_pair": "model.datasets",
+    "plot_brain": "report.plots.brain",
+    "plot_difference": "report.plots.difference",
+    "plot_edge": "report.plots.edge",
+    "plot_precision": "report.plots.heatmap",
+    "plot_stability": "report.plots.stability",
+    "precision_difference": "precision.api",
+    "read_coordinates": "tables.readers.coordinates",
+    "resample_fits": "trust.resampling",
+    "settings_path": "trust.settings_path",
+    "simulate_pair": "model.sem",
+    "split_all_groups": "tables.groups",
+    "split_groups": "tables.groups",
 }
 
 __all__ = [

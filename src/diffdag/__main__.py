@@ -22,7 +22,7 @@ def main() -> None:
     try:
         _end_on_signals(received)
         _open_streams()
-        from diffdag.cli import run  # noqa: PLC0415 - see above
+        from diffdag.app.cli import run  # noqa: PLC0415 - see above
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffdag.cells import shared_genes
-from diffdag.conditions_result import ConditionsResult, folder_names
-from diffdag.data import Places, Tables, align_tables
-from diffdag.diagnostics import check_moments_only
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Progress, Told, follow, show_progress
+from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
-from diffdag.moments import Moments, check_comparable, choose
 from diffdag.precision.problem import standardise
-from diffdag.progress import Progress, Told, follow, show_progress
-from diffdag.result import DifferenceResult
-from diffdag.scatter import edge_scatters
-from diffdag.validation import InputError, Missing, check_moments, check_same_columns, join_names, plural
+from diffdag.results.conditions_result import ConditionsResult, folder_names
+from diffdag.results.result import DifferenceResult
+from diffdag.results.scatter import edge_scatters
+from diffdag.tables.align import Places, Tables, align_tables
+from diffdag.tables.moments import Moments, check_comparable, choose
+from diffdag.tables.problems import Missing, check_moments, check_same_columns
+from diffdag.tables.readers.h5ad import shared_genes
+from diffdag.trust.checks.suite import check_moments_only
 
 if TYPE_CHECKING:
-    from diffdag.ordersearch.answer import OrderSettings
+    from diffdag.ordersearch.fit import OrderSettings
     from diffdag.ordersearch.screen import Screened
     from diffdag.ordersearch.search import Optimum, Problem
-    from diffdag.resampling import Workers
-    from diffdag.trust import Wishes
+    from diffdag.trust.assess import Wishes
+    from diffdag.trust.resampling import Workers
 
 Pair = tuple[str, str]
 NO_SHARED_ORDER = (
@@ -152,7 +154,7 @@ def _parameters(
         name: value for name, value in (("confidence", confidence), ("fdr", fdr)) if value is not None
     }
     DifferenceDAG(**parameters).check_parameters()
-    from diffdag.trust import Plan  # noqa: PLC0415 - resamples are fitted by the estimator
+    from diffdag.trust.assess import Plan  # noqa: PLC0415 - resamples are fitted by the estimator
 
     Plan.of(confidence=parameters["confidence"], fdr=parameters["fdr"], journal=journal, points=points)
     if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
@@ -274,7 +276,7 @@ class _Comparison(DifferenceDAG):
 
     def problem(self, settings: OrderSettings) -> Problem:
         """What is to be searched."""
-        from diffdag.ordersearch.answer import problem_of  # noqa: PLC0415
+        from diffdag.ordersearch.fit import problem_of  # noqa: PLC0415
 
         first, second = self.moments()
         for part, label in zip((first, second), self.labels, strict=True):
@@ -297,7 +299,7 @@ class _Comparison(DifferenceDAG):
     def check_journals(self, journal: Path | None) -> None:
         """Refuse journals of other runs before the search."""
         if isinstance(self.both, Tables):
-            from diffdag.trust import Plan, check_journals  # noqa: PLC0415
+            from diffdag.trust.assess import Plan, check_journals  # noqa: PLC0415
 
             plan = Plan.of(confidence=self.confidence, fdr=self.fdr, journal=journal)
             check_journals(self, self.both, plan, searched=True)
@@ -305,7 +307,7 @@ class _Comparison(DifferenceDAG):
     def finish(self, told: Told | None, journal: Path | None, points: int | None) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""
         if isinstance(self.both, Tables):
-            from diffdag.trust import examine  # noqa: PLC0415
+            from diffdag.trust.assess import examine  # noqa: PLC0415
 
             wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
             wishes["points"] = points

@@ -10,37 +10,33 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 
-from diffdag.data import Tables, align_tables
-from diffdag.diagnostics import check_moments_only
-from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
-from diffdag.moments import Moments, check_comparable
-from diffdag.paper import answer as paper
-from diffdag.parallel import count_workers
-from diffdag.precision import ESTIMATORS, Penalty
+from diffdag._base.arrays import BoolArray
+from diffdag._base.checks import check_rng, check_word
+from diffdag._base.errors import InputError
+from diffdag._base.parallel import count_workers
+from diffdag._base.progress import Progress, Told
+from diffdag._base.words import join_names
+from diffdag.model.prior_knowledge import Direction, Tiers, precedence
+from diffdag.model.sem import LinearSEM
+from diffdag.paper import fit as paper
+from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
-from diffdag.progress import Progress, Told
-from diffdag.result import DifferenceResult, kept_columns
-from diffdag.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
-from diffdag.scatter import edge_scatters
-from diffdag.sem import LinearSEM
-from diffdag.validation import (
-    InputError,
-    Missing,
-    check_moments,
-    check_rng,
-    check_same_columns,
-    check_word,
-    join_names,
-)
+from diffdag.results.result import DifferenceResult, kept_columns
+from diffdag.results.scatter import edge_scatters
+from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.moments import Moments, check_comparable
+from diffdag.tables.problems import Missing, check_moments, check_same_columns
+from diffdag.tables.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
+from diffdag.trust.checks.suite import check_moments_only
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from diffdag.ordersearch.answer import OrderSettings
+    from diffdag.ordersearch.fit import OrderSettings
     from diffdag.ordersearch.screen import Screened
-    from diffdag.resampling import Workers
-    from diffdag.trust import Wishes
+    from diffdag.trust.assess import Wishes
+    from diffdag.trust.resampling import Workers
 
 METHODS = ("order", "paper")
 KNOWLEDGE = ("order", "tiers", "required", "forbidden")
@@ -70,13 +66,13 @@ class DifferenceDAG:
         ``"order"`` only: all variables, causes first, if the causal order is known.
     tiers : sequence of sequences of str, or mapping, optional
         ``"order"`` only: groups of variables, causes first ("genes before proteins before symptoms"), or the
-        number of each variable's group. See `diffdag.knowledge.precedence`.
+        number of each variable's group. See `diffdag.model.prior_knowledge.precedence`.
     required, forbidden : sequence of pairs or "cause->effect", optional
         ``"order"`` only: directions that an effect between two variables must, or cannot, have.
     covariance : {"sample", "winsorised", "spearman", "kendall"}
         How `fit` sums up the tables. ``"winsorised"`` clips outliers; the rank-based ones suit variables that
         went through an unknown increasing transformation, the same in both tables. See
-        `diffdag.robust.table_moments`.
+        `diffdag.tables.robust.table_moments`.
     effective_samples : float, pair of float or "auto", optional
         The number of independent rows that each table is worth, where rows are a time series; ``"auto"``
         estimates it from autocorrelations.
@@ -166,7 +162,7 @@ class DifferenceDAG:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
 
     def _repr_html_(self) -> str:
-        from diffdag.report.notebook import estimator_html  # noqa: PLC0415
+        from diffdag.report.html.notebook import estimator_html  # noqa: PLC0415
 
         return estimator_html(self)
 
@@ -223,7 +219,7 @@ class DifferenceDAG:
         """
         own: Wishes = {"confidence": self.confidence, "fdr": self.fdr}
         asked: Wishes = {**own, **{key: value for key, value in wishes.items() if value is not None}}  # type: ignore[typeddict-item]
-        from diffdag.trust import examine  # noqa: PLC0415 - resamples are fitted by this class
+        from diffdag.trust.assess import examine  # noqa: PLC0415 - resamples are fitted by this class
 
         self.check_parameters()
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
@@ -325,7 +321,7 @@ class DifferenceDAG:
         if self.method == "paper":
             result = paper.fit_samples(first, second, self._paper_settings())
         else:
-            from diffdag.ordersearch import answer as ordersearch  # noqa: PLC0415 - numba takes a second to import
+            from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
             from diffdag.ordersearch.screen import Screened, screen  # noqa: PLC0415
 
             settings = self._order_settings(progress)
@@ -351,7 +347,7 @@ class DifferenceDAG:
         if self.method == "paper":
             self.result_ = paper.fit_models(first, second, self._paper_settings())
         else:
-            from diffdag.ordersearch import answer as ordersearch  # noqa: PLC0415
+            from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415
 
             before = _among(self._knowledge(first.names), range(len(first.names)))
             self.result_ = ordersearch.fit_models(first, second, before, self._order_settings(None))
@@ -371,7 +367,7 @@ class DifferenceDAG:
         return _among(self._knowledge(names), range(len(names)) if columns is None else columns)
 
     def _order_settings(self, progress: Told | None) -> OrderSettings:
-        from diffdag.ordersearch.answer import OrderSettings  # noqa: PLC0415
+        from diffdag.ordersearch.fit import OrderSettings  # noqa: PLC0415
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
         known = tuple(name for name in KNOWLEDGE if getattr(self, name) is not None)
@@ -398,7 +394,7 @@ class DifferenceDAG:
                     f"penalty must be a number larger than 0, a multiple of the default; it is {factor!r}"
                 )
         if self.confidence is not None or self.fdr is not None:
-            from diffdag.trust import Plan  # noqa: PLC0415
+            from diffdag.trust.assess import Plan  # noqa: PLC0415
 
             Plan.of(confidence=self.confidence, fdr=self.fdr)
         threshold, jobs = self.threshold, self.n_jobs

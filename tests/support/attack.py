@@ -39,30 +39,31 @@ from hostile_files import (
 from hypothesis import strategies as st
 from whole import hold, whole
 
-from diffdag import cli
-from diffdag.changes import CHANGES, Edge
-from diffdag.comparators.compare import compare_methods
+from diffdag._base.errors import InputError
+from diffdag.app import cli
+from diffdag.app.serve.options import check_options, settings_of
+from diffdag.app.serve.preview import look
+from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
-from diffdag.conditions_result import load_conditions
-from diffdag.coordinates import check_coordinates, read_coordinates
-from diffdag.data import Source, align_tables
 from diffdag.estimator import DifferenceDAG
-from diffdag.files import read_table
-from diffdag.groups import count_groups, split_all_groups, split_groups
-from diffdag.knowledge import precedence, read_tiers
-from diffdag.moments import Moments
-from diffdag.path import settings_path
-from diffdag.permutation import global_test
-from diffdag.precision import precision_difference
-from diffdag.report import conditions as conditions_report
-from diffdag.report import exchange, page
-from diffdag.resampling import resample_fits
-from diffdag.result import load_result
-from diffdag.serve.look import look
-from diffdag.serve.options import check_options, settings_of
-from diffdag.serve.uploads import ENDINGS
-from diffdag.streaming import stream_moments
-from diffdag.validation import InputError
+from diffdag.model.prior_knowledge import precedence, read_tiers
+from diffdag.precision.api import precision_difference
+from diffdag.report.html import conditions as conditions_report
+from diffdag.report.html import page
+from diffdag.reproduce.methods.compare import compare_methods
+from diffdag.results import json as exchange
+from diffdag.results.changes import CHANGES, Edge
+from diffdag.results.conditions_result import load_conditions
+from diffdag.results.result import load_result
+from diffdag.tables.align import Source, align_tables
+from diffdag.tables.groups import count_groups, split_all_groups, split_groups
+from diffdag.tables.moments import Moments
+from diffdag.tables.readers.coordinates import check_coordinates, read_coordinates
+from diffdag.tables.readers.files import read_table
+from diffdag.tables.readers.streaming import stream_moments
+from diffdag.trust.permutation import global_test
+from diffdag.trust.resampling import resample_fits
+from diffdag.trust.settings_path import settings_path
 
 
 @dataclass
@@ -462,8 +463,8 @@ def requests(case: Any, folder: Path) -> None:
 def _server() -> Any:
     import atexit  # noqa: PLC0415
 
-    from diffdag.serve.app import make_app  # noqa: PLC0415
-    from diffdag.serve.session import Session  # noqa: PLC0415
+    from diffdag.app.serve.app import make_app  # noqa: PLC0415
+    from diffdag.app.serve.session import Session  # noqa: PLC0415
 
     session = Session(limit=1)
     atexit.register(session.close)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from diffdag._base.arrays import FloatArray
 from diffdag.precision import kliep
-from diffdag.precision.problem import DifferenceProblem, Entries, FloatArray
+from diffdag.precision.problem import DifferenceProblem, Entries
 
 
 def covariances(seed: int, p: int = 4, n: int = 30) -> list[FloatArray]:

@@ -30,7 +30,7 @@ from hostile_files import (
     zipped,
 )
 
-from diffdag.cli.app import app
+from diffdag.app.cli.app import app
 
 ABSURD = (
     "", " ", "0", "-1", "nan", "inf", "1e400", "x", "a,b", "9" * 30, "\ud800", "é", "--out", "'", '"a', ",",
@@ -91,7 +91,7 @@ class Command:
 @functools.cache
 def commands() -> dict[str, Any]:
     """Commands by name, each with its parameters, as the command line itself knows them."""
-    import diffdag.cli  # noqa: F401, PLC0415 - registers them
+    import diffdag.app.cli  # noqa: F401, PLC0415 - registers them
 
     found: Any = typer.main.get_command(app)
     return dict(found.commands)

@@ -12,8 +12,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from diffdag import LinearSEM, Moments, simulate_pair
-from diffdag.result import DifferenceResult
-from diffdag.sem import SEMPair
+from diffdag.model.sem import SEMPair
+from diffdag.results.result import DifferenceResult
 
 # For a long run: so many times the problems, drawn anew each time.
 TIMES = int(os.environ.get("METAMORPHIC_TIMES", "1"))

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from diffdag.conditions_result import load_conditions
-from diffdag.moments import Moments
-from diffdag.result import load_result
+from diffdag.results.conditions_result import load_conditions
+from diffdag.results.result import load_result
+from diffdag.tables.moments import Moments
 
 
 class Partial(Exception):

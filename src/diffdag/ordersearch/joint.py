@@ -15,16 +15,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag.ordersearch.compiled import compiled, inner, spliced
-from diffdag.ordersearch.score import EXHAUSTIVE, Rules, calm_swapped, full_cost, quick_cost
+from diffdag._base.arrays import BoolArray, FloatArray, IntArray
+from diffdag._base.progress import Told
+from diffdag.ordersearch.core.compiled import compiled, inner, spliced
+from diffdag.ordersearch.core.score import EXHAUSTIVE, Rules, calm_swapped, full_cost, quick_cost
+from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Space, look, new_space, swap
+from diffdag.ordersearch.core.walk import COLD, HOT, NEAR, REFRESH, WARM
 from diffdag.ordersearch.search import DYNAMIC, Found, Optimum, Problem, read_along, search_orders, walk_from
-from diffdag.ordersearch.state import CHOSEN, ORDER, PLACE, FloatArray, IntArray, Space, look, new_space, swap
-from diffdag.ordersearch.walk import COLD, HOT, NEAR, REFRESH, WARM
-from diffdag.progress import Told
-
-BoolArray = NDArray[np.bool_]
 
 
 def search_jointly(

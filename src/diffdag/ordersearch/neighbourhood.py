@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.precision.problem import Blocks, FloatArray, IntArray, SparseProblem
+from diffdag._base.arrays import FloatArray, IntArray
+from diffdag._base.progress import Told
+from diffdag.precision.problem import Blocks, SparseProblem
 from diffdag.precision.scan import peaks
-from diffdag.progress import Told
 
 # No more neighbours than this; one has to explain this share of what is left, or less, so that none is a copy.
 MOST, NEARLY_ALL = 8, 0.999

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from diffdag.ordersearch.state import FloatArray
+from diffdag._base.arrays import FloatArray
 
 G, A, B = 2.0, 0.9, 3.65
 # A changed variance costs this share of a changed coefficient: there are p of the one and p^2 of the other.

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtri
 
+from diffdag._base.arrays import FloatArray
+from diffdag._base.progress import Told
+from diffdag._base.words import plural
 from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhoods
-from diffdag.precision.problem import Blocks, FloatArray, SparseProblem
+from diffdag.precision.problem import Blocks, SparseProblem
 from diffdag.precision.scan import above
-from diffdag.progress import Told
-from diffdag.validation import plural
 
 # No more variables than this are ordered, nor more than rows / ROWS_PER_VARIABLE of the smaller table.
 MOST = 200

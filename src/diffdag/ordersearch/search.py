@@ -13,17 +13,16 @@ from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag.ordersearch.dynamic import best_order, tabulate
+from diffdag._base.arrays import BoolArray, FloatArray, IntArray
+from diffdag._base.parallel import active_client, run_all
+from diffdag._base.progress import Told
+from diffdag.ordersearch.core.dynamic import best_order, tabulate
+from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
+from diffdag.ordersearch.core.state import new_space
+from diffdag.ordersearch.core.walk import walk
 from diffdag.ordersearch.penalty import penalties
-from diffdag.ordersearch.score import CHANGE, EXHAUSTIVE, Rules, make_rules
-from diffdag.ordersearch.state import FloatArray, IntArray, new_space
-from diffdag.ordersearch.walk import walk
-from diffdag.parallel import active_client, run_all
-from diffdag.progress import Told
 
-BoolArray = NDArray[np.bool_]
 Edge = tuple[int, int]
 
 # Up to so many variables all orders are compared.

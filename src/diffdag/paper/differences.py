@@ -13,15 +13,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag.moments import Moments
-from diffdag.parallel import collect, run_all
-from diffdag.precision import ESTIMATORS, PrecisionDifference, symmetrise
+from diffdag._base.arrays import FloatArray
+from diffdag._base.parallel import collect, run_all
+from diffdag.model.sem import LinearSEM
+from diffdag.precision.api import ESTIMATORS, PrecisionDifference, symmetrise
 from diffdag.precision.problem import DifferenceProblem, pooled_scale, standardise
-from diffdag.sem import LinearSEM
+from diffdag.tables.moments import Moments
 
-FloatArray = NDArray[np.float64]
 Members = tuple[int, ...]
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag.paper.differences import ExactDifferences, FloatArray, Members, normalise
+from diffdag._base.arrays import FloatArray
+from diffdag.paper.differences import ExactDifferences, Members, normalise
 from diffdag.paper.orient import EdgeSet
 
 REPEATS = 8

@@ -14,12 +14,13 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from diffdag.moments import Moments
+from diffdag._base.arrays import FloatArray
 from diffdag.paper.algorithm import DifferenceGraph
-from diffdag.paper.differences import FloatArray, normalise
+from diffdag.paper.differences import normalise
 from diffdag.paper.elimination import entries_after, leave_out
 from diffdag.paper.orient import layer_ranks
 from diffdag.precision.problem import standardise
+from diffdag.tables.moments import Moments
 
 
 def refine(graph: DifferenceGraph, first: Moments, second: Moments, threshold: float) -> DifferenceGraph:

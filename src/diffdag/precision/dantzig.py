@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag.precision.dtrace import solve_dtrace
-from diffdag.precision.problem import Entries, FloatArray, IntArray, Solution, SparseProblem
+from diffdag.precision.problem import Entries, Solution, SparseProblem
 from diffdag.precision.scan import Peaks, peaks
 
 MAX_ROUNDS = 1_000
@@ -150,9 +151,9 @@ class _Master:
         self._add_variables(rows, signs)
         return True
 
-    def _code(self, entries: Entries, signs: FloatArray | float = 0.0) -> IntArray:
+    def _code(self, entries: Entries, signs: FloatArray | float = 0.0) -> IndexArray:
         """One number for each signed entry."""
-        code: IntArray = 2 * (entries[0] * self.problem.p + entries[1]) + (np.asarray(signs) > 0)
+        code: IndexArray = 2 * (entries[0] * self.problem.p + entries[1]) + (np.asarray(signs) > 0)
         return code
 
     def _coefficients(self, constraints: Entries, variables: Entries, signs: FloatArray) -> FloatArray:

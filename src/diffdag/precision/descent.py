@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-FloatArray = NDArray[np.float64]
+from diffdag._base.arrays import FloatArray
+
 SWEEPS = 10
 PATIENCE = 5  # times so many sweeps before a Newton step is taken even though the support still changes
 HALVINGS = 12

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from diffdag._base.arrays import FloatArray
 from diffdag.precision.descent import minimise
-from diffdag.precision.problem import Entries, FloatArray, Solution, SparseProblem
+from diffdag.precision.problem import Entries, Solution, SparseProblem
 from diffdag.precision.scan import Scan, above
 
 MAX_ROUNDS = 200

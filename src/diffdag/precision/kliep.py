@@ -28,9 +28,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
-from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution
+from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag.precision.problem import DifferenceProblem, Solution
 
-IntArray = NDArray[np.intp]
 MAX_STEPS = 100
 MAX_HALVINGS = 50
 ZERO = (
@@ -76,8 +76,8 @@ class _Point:
 class _Free:
     """Entries of the upper triangle that a step may move, the signs they keep, and how often each counts."""
 
-    rows: IntArray
-    columns: IntArray
+    rows: IndexArray
+    columns: IndexArray
     signs: FloatArray
 
     @property

@@ -6,9 +6,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from diffdag.precision.problem import DifferenceProblem, FloatArray, Solution
+from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import InputError
+from diffdag.precision.problem import DifferenceProblem, Solution
 from diffdag.precision.scan import peaks
-from diffdag.validation import InputError
 
 
 def solve_plugin(problem: DifferenceProblem) -> Solution:

@@ -21,15 +21,13 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from diffdag.moments import Moments
-from diffdag.validation import InputError
+from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag._base.errors import InputError
+from diffdag.tables.moments import Moments
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
-Entries = tuple[IntArray, IntArray]
+Entries = tuple[IndexArray, IndexArray]
 # A row to begin with, and so many rows of a p x p matrix as go into a block.
 Blocks = Iterator[tuple[int, FloatArray]]
 Penalty = float | str
@@ -58,11 +56,11 @@ class SparseProblem(ABC):
         """The same problem with another penalty."""
 
     @abstractmethod
-    def first(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma1[k, i]`` for each of the rows k and columns i."""
 
     @abstractmethod
-    def second(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def second(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma2[k, i]``."""
 
     @abstractmethod
@@ -143,11 +141,11 @@ class DifferenceProblem(SparseProblem):
         vars(other).update(known)  # what was worked out already
         return other
 
-    def first(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma1[k, i]`` for each of the rows k and columns i."""
         return self.sigma1[rows[:, None], columns]
 
-    def second(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def second(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma2[k, i]``."""
         return self.sigma2[rows[:, None], columns]
 
@@ -198,7 +196,7 @@ class Solution:
     converged: bool
 
 
-def compressed(matrix: csr_array) -> tuple[IntArray, IntArray, FloatArray]:
+def compressed(matrix: csr_array) -> tuple[IndexArray, IndexArray, FloatArray]:
     """The rows and columns of a sparse matrix that are not empty, and what is in them."""
     entries = matrix.tocoo()
     rows, row = np.unique(entries.row, return_inverse=True)

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from diffdag.precision.problem import Blocks, Entries, FloatArray, IntArray, SparseProblem, compressed
+from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag.precision.problem import Blocks, Entries, SparseProblem, compressed
 from diffdag.precision.scan import peaks
 
 HEIGHT = 1_000  # rows of a block: enough for a fast product
@@ -53,11 +54,11 @@ class RowsProblem(SparseProblem):
         vars(other).update(known)
         return other
 
-    def first(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma1[k, i]`` for each of the rows k and columns i."""
         return _products(self.first_rows, rows, columns)
 
-    def second(self, rows: IntArray, columns: IntArray) -> FloatArray:
+    def second(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma2[k, i]``."""
         return _products(self.second_rows, rows, columns)
 
@@ -102,7 +103,7 @@ class RowsProblem(SparseProblem):
         return middle
 
 
-def _products(table: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
+def _products(table: FloatArray, rows: IndexArray, columns: IndexArray) -> FloatArray:
     """Entries of the covariance matrix; each variable enters the product once, however often asked for."""
     row, at_row = np.unique(rows, return_inverse=True)
     column, at_column = np.unique(columns, return_inverse=True)

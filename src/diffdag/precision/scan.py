@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffdag.precision.problem import Blocks, Entries, FloatArray, IntArray
+from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag.precision.problem import Blocks, Entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +22,8 @@ class Scan:
 def above(blocks: Blocks, bound: float, most: int) -> Scan:
     """Entries of absolute value above `bound`; the `most` largest if there are more."""
     largest = 0.0
-    rows: IntArray = np.zeros(0, np.intp)
-    columns: IntArray = np.zeros(0, np.intp)
+    rows: IndexArray = np.zeros(0, np.intp)
+    columns: IndexArray = np.zeros(0, np.intp)
     sizes: FloatArray = np.zeros(0)
     for start, block in blocks:
         size = np.abs(block, out=block)
@@ -42,7 +43,7 @@ def above(blocks: Blocks, bound: float, most: int) -> Scan:
 class Peaks:
     """Column and value of the entry of each row that is largest in absolute value."""
 
-    columns: IntArray
+    columns: IndexArray
     values: FloatArray
 
     @property

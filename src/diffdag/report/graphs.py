@@ -11,16 +11,18 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
-from diffdag.report.picture import MOST_EDGES, NAME_CHARACTERS, Picture
+from diffdag._base.checks import check_word
+from diffdag._base.errors import InputError
+from diffdag._base.words import join_names
+from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture
+from diffdag.report.layout.theme import THEMES
 from diffdag.report.text import by_size, printable
-from diffdag.report.theme import THEMES
-from diffdag.validation import InputError, check_word, join_names
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from diffdag.changes import Edge
-    from diffdag.result import DifferenceResult
+    from diffdag.results.changes import Edge
+    from diffdag.results.result import DifferenceResult
 
 Position = dict[str, float]
 

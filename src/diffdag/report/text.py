@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diffdag.changes import Edge
-    from diffdag.result import DifferenceResult
+    from diffdag.results.changes import Edge
+    from diffdag.results.result import DifferenceResult
 
 WIDTH = 100
 NAME_WIDTH = 30
@@ -111,12 +111,7 @@ def summary(result: DifferenceResult) -> str:
 
 def _beside(result: DifferenceResult) -> Iterator[str]:
     """What changed besides effects, how sure it is, and what speaks against the assumptions."""
-    from diffdag.report.evidence import (  # noqa: PLC0415 - it uses the words of this file
-        evidence_lines,
-        mean_words,
-        noise_words,
-        warnings_of,
-    )
+    from diffdag.report.words import evidence_lines, mean_words, noise_words, warnings_of  # noqa: PLC0415
 
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(noise_words(change) for change in result.noise_list)
@@ -228,7 +223,7 @@ def _error(value: float, show: NumberFormat) -> str:
 def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
     """Say in one sentence what happened to an edge.
 
-    >>> from diffdag.changes import Edge
+    >>> from diffdag.results.changes import Edge
     >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
     >>> edge_words(edge, ("baseline", "u0126"), NumberFormat([0.9, 0.4, 0.5]))
     'Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126'

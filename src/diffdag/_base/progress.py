@@ -1,0 +1,247 @@
+"""How far a long piece of work has come: a bar on a terminal or in a notebook, or a function to be told."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from diffdag._base.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
+Told = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
+Progress = bool | Told | None
+
+TOLD = 100  # times a function is told of one piece of work, about
+SECONDS = 1.0  # between one time and the next, where the number of steps is not known
+
+
+class Advance(Protocol):
+    """Says that some steps more are done."""
+
+    def __call__(self, steps: int = 1, /) -> None:
+        """Count them."""
+
+
+@contextmanager
+def show_progress(
+    progress: Progress, title: str, total: int | None = None, done: int = 0, *, quick: bool = False
+) -> Iterator[Advance]:
+    """Show how much of some work is done.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        True for a bar with the time left, on a terminal and in notebooks; a function that is called with the
+        steps done, their total and the title, about 100 times and when all is done; None or False for silence.
+    title : str
+        What is being done.
+    total, done : int
+        Number of steps, None if not known, and those done before.
+    quick : bool
+        Whether steps are many and quick, such as rows of a file, rather than few and slow.
+
+    Yields
+    ------
+    callable
+        ``advance(steps=1)``.
+
+    Examples
+    --------
+    >>> with show_progress(lambda *told: print(*told), "work", 3, done=1) as advance:
+    ...     advance()
+    ...     advance()
+    1 3 work
+    2 3 work
+    3 3 work
+    """
+    if progress is True:
+        with _bar(title, total, done, quick) as advance:
+            yield advance
+    elif progress is None or progress is False:
+        yield _nothing
+    else:
+        report = _telling(progress)
+        report(done, total, title)  # that it has begun: starting workers takes seconds
+
+        def tell(steps: int = 1, /) -> None:
+            nonlocal done
+            done += steps
+            report(done, total, title)
+
+        yield tell
+        if isinstance(report, _Sparing):
+            report.finish(title)
+
+
+@contextmanager
+def follow(progress: Progress, title: str) -> Iterator[Told | None]:
+    """One function to tell of all the pieces of some work; None where nobody wants to know.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        As for `show_progress`; True gives a bar a piece.
+    title : str
+        What is going on before anything is told.
+    """
+    if progress is True:
+        with show_bars(title) as told:
+            yield told
+    elif progress is None or progress is False:
+        yield None
+    else:
+        report = _telling(progress)
+        yield report
+        if isinstance(report, _Sparing):
+            report.finish()
+
+
+class EveryStep:
+    """A function that is told of every step, such as one that counts them."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+
+    def __call__(self, done: int, total: int | None, what: str, /) -> None:
+        """Pass it on."""
+        self.told(done, total, what)
+
+
+class _Sparing:
+    """A function of the caller's that is not told of every step: ``progress=print`` should stay readable."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.latest: dict[str, tuple[int, int | None]] = {}  # by what is being done
+        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told
+
+    def __call__(self, done: int, total: int | None, what: str, /) -> None:
+        self.latest[what] = done, total
+        before, when = self.said.get(what, (-1, -math.inf))
+        if total is None:
+            due = time.monotonic() - when >= SECONDS
+        else:
+            due = total <= TOLD or done >= total or done * TOLD // total != before * TOLD // total
+        if due:
+            self._say(what)
+
+    def _say(self, what: str) -> None:
+        done, total = self.latest[what]
+        self.said[what] = done, time.monotonic()
+        self.told(done, total, what)
+
+    def finish(self, *pieces: str) -> None:
+        """Tell the last step of some pieces of work, or of all, if it was not told."""
+        for what in pieces or list(self.latest):
+            if what in self.latest and self.said[what][0] != self.latest[what][0]:
+                self._say(what)
+
+
+def _telling(progress: object) -> Told:
+    if isinstance(progress, EveryStep | _Sparing):
+        return progress
+    if not callable(progress):
+        raise InputError(f"progress must be True, False, None or a function; it is {progress!r}")
+    return _Sparing(progress)
+
+
+def _nothing(steps: int = 1, /) -> None:
+    pass
+
+
+@contextmanager
+def show_bars(title: str) -> Iterator[Told | None]:
+    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn.
+
+    Parameters
+    ----------
+    title : str
+        What is going on before anything is told.
+    """
+    if in_notebook():
+        from diffdag._base.notebook_bars import NotebookBars  # noqa: PLC0415
+
+        with NotebookBars(title) as drawn:
+            yield EveryStep(drawn.tell)
+        return
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
+    from rich.console import Console  # noqa: PLC0415
+
+    with rich.Progress(*_columns(), console=Console(stderr=True), speed_estimate_period=120) as bars:
+        tasks = {"": bars.add_task(title, total=None)}
+
+        def tell(done: int, total: int | None, what: str) -> None:
+            bars.update(tasks[""], visible=False)
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            if done < bars.tasks[tasks[what]].completed:
+                bars.reset(tasks[what])  # the same work for the next comparison
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield EveryStep(tell)
+
+
+def in_notebook() -> bool:
+    """Whether what is shown goes to a notebook: to a kernel of IPython, not to its terminal."""
+    library = sys.modules.get("IPython")
+    shell = None if library is None else library.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+def _columns(quick: bool = False, total: int | None = 1) -> list[ProgressColumn]:
+    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
+
+    count = (
+        rich.TextColumn("{task.completed:,.0f} rows") if quick and total is None else rich.MofNCompleteColumn()
+    )
+    return [
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        count,
+        rich.TextColumn("elapsed"),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("left"),
+        rich.TimeRemainingColumn(),
+    ]
+
+
+@contextmanager
+def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Advance]:
+    if in_notebook():
+        from diffdag._base.notebook_bars import NotebookBars  # noqa: PLC0415
+
+        with NotebookBars(title) as drawn:
+            drawn.tell(done, total, title)
+
+            def count(steps: int = 1, /) -> None:
+                nonlocal done
+                done += steps
+                drawn.tell(done, total, title)
+
+            yield count
+        return
+    if not sys.stderr.isatty():
+        yield _nothing
+        return
+    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
+    from rich.console import Console  # noqa: PLC0415
+
+    period = 10 if quick else 120  # seconds from which the speed is estimated
+    with rich.Progress(
+        *_columns(quick, total), console=Console(stderr=True), speed_estimate_period=period
+    ) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+
+        def advance(steps: int = 1, /) -> None:
+            bar.advance(task, steps)
+
+        yield advance

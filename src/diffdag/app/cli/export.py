@@ -1,0 +1,87 @@
+"""The command that writes a saved result in the formats of other programs: export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from diffdag.app.cli.app import app, print_files, refuse
+
+if TYPE_CHECKING:
+    from diffdag.results.conditions_result import ConditionsResult
+    from diffdag.results.result import DifferenceResult
+
+GRAPHS = {".cyjs", ".dot", ".gv", ".graphml", ".sif"}
+ENDINGS = (".cyjs", ".dot", ".gv", ".sif", ".graphml", ".json", ".csv", ".html", ".svg")
+
+
+@app.command()
+def export(
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
+    ],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help="What to write, the format by the ending: .cyjs (Cytoscape), .dot or .gv (Graphviz), .sif, "
+            ".graphml, .json, .csv, .html, .svg.",
+        ),
+    ],
+) -> None:
+    """Write a saved result for other programs: Cytoscape, Graphviz, spreadsheets, pages."""
+    for path in files:
+        if path.suffix.lower() not in ENDINGS:
+            refuse(f"'{path}' has no ending that is known here; give one of {', '.join(ENDINGS)}")
+        if path.is_dir() or not path.parent.is_dir():
+            refuse(f"'{path}' is a folder, or in none that exists; give a file in a folder")
+    from diffdag._base.atomic import write_atomic  # noqa: PLC0415
+    from diffdag.results.conditions_result import holds_conditions, load_conditions  # noqa: PLC0415
+    from diffdag.results.result import load_result  # noqa: PLC0415
+
+    if holds_conditions(result):
+        contents = [_several(load_conditions(result), path, result) for path in files]
+    else:
+        one = load_result(result)
+        contents = [_one(one, path.suffix.lower()) for path in files]
+    print_files([write_atomic(path, content) for path, content in zip(files, contents, strict=True)])
+
+
+def _one(result: DifferenceResult, ending: str) -> str:
+    """The content of a file about two conditions."""
+    from diffdag.report.html import page  # noqa: PLC0415
+    from diffdag.results.json import to_csv  # noqa: PLC0415
+
+    writers: dict[str, Callable[[], str]] = {
+        ".cyjs": lambda: json.dumps(result.to_cytoscape(), ensure_ascii=False, indent=1) + "\n",
+        ".dot": result.to_dot,
+        ".gv": result.to_dot,
+        ".sif": result.to_sif,
+        ".graphml": result.to_graphml,
+        ".json": result.to_json,
+        ".csv": lambda: to_csv(result),
+        ".html": lambda: page.render_page(result),
+        ".svg": lambda: page.render_svg(result),
+    }
+    return writers[ending]()
+
+
+def _several(result: ConditionsResult, path: Path, source: Path) -> str:
+    """The content of a file about several conditions; a graph is of one comparison."""
+    from diffdag._base.words import plural  # noqa: PLC0415
+    from diffdag.report.html import conditions  # noqa: PLC0415
+
+    ending = path.suffix.lower()
+    if ending in GRAPHS:
+        folder = source if source.is_dir() else source.parent
+        example = folder / next(iter(result.folders().values())) / "result.json"
+        refuse(
+            f"'{source}' holds {plural(len(result.pairs), 'comparison')}, and a {ending} file one graph; give "
+            f"the result of one of them, such as '{example}'"
+        )
+    names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html", ".svg": "picture.svg"}
+    return conditions.render_files(result)[names[ending]]

@@ -1,0 +1,43 @@
+"""The command that reduces tables of any number of rows: moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from diffdag.app.cli.app import app, check_folder, print_files, refuse, say, split_names
+
+
+@app.command()
+def moments(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILES", help="Parquet, CSV or TSV files of one condition, or folders of them."),
+    ],
+    out: Annotated[Path, typer.Option(help="The NPZ file to write; fit and compare take it as a table.")],
+    columns: Annotated[str | None, typer.Option(help="Columns to use: a,b,c.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
+    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+) -> None:
+    """Reduce any number of rows to their number, means and covariances, in little memory."""
+    if out.suffix.lower() != ".npz" or out.is_dir():
+        refuse(f"--out '{out}' is no name for an NPZ file; give one that ends in .npz")
+    if not out.parent.is_dir():
+        refuse(f"--out '{out}': its folder does not exist; create it first")
+    check_folder(out.parent)
+    from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415
+
+    streamed = stream_moments(
+        files,
+        columns=split_names(columns),
+        drop=split_names(drop),
+        missing=missing,  # type: ignore[arg-type]  # checked there
+        progress=True,
+    )
+    path = streamed.moments.save(out)
+    for note in streamed.notes:
+        say(f"note: {note}")
+    print(f"{streamed.moments.n:,} rows, {len(streamed.moments.names)} variables")
+    print_files([path])

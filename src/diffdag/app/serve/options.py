@@ -1,0 +1,89 @@
+"""What the page asks for: checked, and in the words of `DifferenceDAG`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from diffdag._base.errors import InputError
+from diffdag.model.prior_knowledge import read_tiers
+
+FITS = 200
+FALSE_EDGES = 0.05
+LONGEST = 1_000_000  # bytes of a text
+# What can be asked for, and what it is if it is not.
+DEFAULTS: dict[str, Any] = {
+    "group": "",  # the column that names the group of each row, of a single table
+    "first": "",
+    "second": "",
+    "drop": [],  # columns to leave out
+    "sure": False,  # say how sure each change is
+    "strict": False,  # keep the share of false edges small
+    "series": False,  # rows are a time series
+    "values": "sample",  # what `covariance` is
+    "equal_noise": False,
+    "hide_rows": False,  # no single rows in the answer
+    "tiers": "",  # what is known of the causal order, one tier a line
+}
+
+
+def check_options(given: object) -> dict[str, Any]:
+    """Fill in what is not asked for, and refuse what is not known.
+
+    Examples
+    --------
+    >>> check_options({"sure": True})["sure"]
+    True
+    """
+    if not isinstance(given, Mapping):
+        raise InputError("the options are not a list of names and values; reload the page")
+    for name, value in given.items():
+        if name not in DEFAULTS:
+            raise InputError(f"there is no option {str(name)[:40]!r}; reload the page")
+        if not isinstance(value, type(DEFAULTS[name])) or not _short_texts(value):
+            raise InputError(f"option {name!r} has a value of another kind than expected; reload the page")
+    return {**DEFAULTS, **given}
+
+
+def _short_texts(value: object) -> bool:
+    """Whether texts, alone or in a list, are texts, valid and of some reasonable length."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) and _is_fine(item) for item in value)
+    return not isinstance(value, str) or _is_fine(value)
+
+
+def _is_fine(text: str) -> bool:
+    try:
+        return len(text.encode()) <= LONGEST
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
+
+
+def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `DifferenceDAG` and its `fit` are to be given.
+
+    Parameters
+    ----------
+    options : mapping
+        What `check_options` returned.
+    folder : Path
+        May be written to.
+    """
+    model: dict[str, Any] = {"covariance": options["values"]}
+    if options["series"]:
+        model["effective_samples"] = "auto"
+    if options["equal_noise"]:
+        model["noise"] = "equal"
+    if options["tiers"].strip():
+        known = folder / "known order"
+        known.write_text(options["tiers"], encoding="utf-8")
+        model["tiers"] = read_tiers(known)
+    fit: dict[str, Any] = {"drop": options["drop"], "missing": "drop"}
+    if options["hide_rows"]:
+        fit["points"] = 0
+    if options["sure"] or options["strict"]:
+        fit |= {"confidence": FITS, "journal": folder}
+    if options["strict"]:
+        fit["fdr"] = FALSE_EDGES
+    return model, fit

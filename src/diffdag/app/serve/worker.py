@@ -1,0 +1,135 @@
+"""What a child process does: look at tables, fit them, or write the example; see `diffdag.app.serve.child`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from diffdag._base.atomic import write_atomic
+from diffdag._base.errors import InputError, is_lack, lack_words
+from diffdag._base.words import OPTION
+from diffdag.app.serve.child import NO_ROOM
+from diffdag.tables.problems import CHOOSE
+
+PAUSE = 0.2  # seconds between two words about progress
+
+
+def main(folder: Path, said: BinaryIO) -> None:
+    """Do the task of a folder; `said` takes lines about progress."""
+    task = json.loads((folder / "task.json").read_bytes())
+    tables = task.get("tables", [])
+    try:
+        answer = DOERS[task["kind"]](folder, task, _teller(said))
+    except InputError as error:
+        answer = {"error": _in_words_of_page(str(error), folder, tables)}
+    except (MemoryError, OSError) as error:
+        if not is_lack(error):
+            raise
+        traceback.print_exc()
+        answer = {"error": lack_words(error)}
+    if answer.get("problem"):
+        answer["problem"] = _in_words_of_page(answer["problem"], folder, tables)
+    for column in answer.get("columns", ()):
+        column["why"] = _in_words_of_page(column["why"], folder, tables)
+    try:
+        write_atomic(folder / "answer.json", json.dumps(answer))
+    except OSError:
+        sys.exit(NO_ROOM)
+
+
+def _in_words_of_page(message: str, folder: Path, tables: list[dict[str, str]]) -> str:
+    """Name files as the user does, and what to do as the page does."""
+    for table in tables:
+        message = message.replace(str(folder / table["file"]), table["name"])
+    message = message.replace(f"{folder}{os.sep}", "")
+    message = message.replace(CHOOSE, "leave out these columns (under Checks)")
+    return re.sub(rf" with {OPTION.pattern}", " (under Checks)", message)
+
+
+def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
+    """A function for progress that says not too much."""
+    last: dict[str, float] = {}
+
+    def tell(done: int, total: int | None, what: str) -> None:
+        now = time.monotonic()
+        if done != total and now - last.get(what, -PAUSE) < PAUSE:
+            return
+        last[what] = now
+        said.write(json.dumps({"done": int(done), "total": total, "what": what}).encode() + b"\n")
+        said.flush()
+
+    return tell
+
+
+def _look(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
+    from diffdag.app.serve.preview import look  # noqa: PLC0415 - each kind of task loads its own
+
+    paths = [folder / table["file"] for table in task["tables"]]
+    wanted = {name: task["options"][name] for name in ("group", "first", "second", "drop")}
+    return look(paths, [table["label"] for table in task["tables"]], **wanted)
+
+
+def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, str], None]) -> dict[str, Any]:
+    from diffdag.app.serve.options import settings_of  # noqa: PLC0415
+    from diffdag.app.serve.preview import read_pair  # noqa: PLC0415
+
+    options = task["options"]
+    paths = [folder / table["file"] for table in task["tables"]]
+    names = [table["label"] for table in task["tables"]]
+    chosen = (options["group"], options["first"], options["second"])
+    one, two, labels = read_pair(paths, names, *chosen)
+    settings, wishes = settings_of(options, folder)
+    from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
+    from diffdag.report.text import headline  # noqa: PLC0415
+
+    model = DifferenceDAG(**settings).fit(one, two, progress=tell, **wishes)
+    tell(0, None, "Writing the report")
+    result = replace(model.result_, labels=labels)
+    _save(result, folder / "answer")
+    return {"headline": headline(result, ("→", "—"))}
+
+
+def _save(result: Any, place: Path) -> None:
+    """Write what the page has for download."""
+    from diffdag.report.html.page import render_svg  # noqa: PLC0415
+
+    result.save(place)
+    write_atomic(place / "picture.svg", render_svg(result))
+    write_atomic(place / "graph.cyjs", json.dumps(result.to_cytoscape(), ensure_ascii=False, indent=1) + "\n")
+
+
+def _example(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
+    from diffdag.model.datasets import load_sachs_pair  # noqa: PLC0415
+
+    for name, table in zip(task["files"], load_sachs_pair("u0126"), strict=True):
+        table.to_csv(folder / name, index=False)
+    return {}
+
+
+DOERS: dict[str, Callable[..., dict[str, Any]]] = {"look": _look, "fit": _fit, "example": _example}
+
+
+def _end_with_parent() -> None:
+    """End this process and its helpers when the server is gone: then its end of our input closes."""
+    while os.read(0, 1):  # not through sys.stdin, whose lock would stand in the way of a regular end
+        pass
+    if hasattr(os, "killpg"):
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    words = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever libraries print goes to the log
+    main(Path(sys.argv[1]), words)

@@ -1,0 +1,1 @@
+"""Linear structural equation models, their simulation, prior knowledge, and regressions from moments."""

@@ -1,0 +1,209 @@
+"""One comparison as a page shows it: picture, legend, table of edges, and the same as data for the script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from diffdag.report.html.websvg import Drawing, draw, swatch
+from diffdag.report.layout.picture import Picture
+from diffdag.report.layout.theme import DASHES
+from diffdag.report.text import (
+    NumberFormat,
+    by_size,
+    delta_text,
+    difference_words,
+    edge_format,
+    edge_words,
+    interval_text,
+    percent,
+    printable,
+    short_labels,
+)
+from diffdag.report.words import mean_words, noise_words
+from diffdag.results.changes import NUMBERS, RARE
+
+if TYPE_CHECKING:
+    from diffdag.results.changes import Edge
+    from diffdag.results.result import DifferenceResult
+    from diffdag.results.scatter import EdgeScatter
+
+ARROWS = ("→", "—")  # of directed and undirected edges
+WIDE = 1300.0  # points; a picture that needs all the width of a page
+# What ends a script element, or what old engines take for the end of a line.
+UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def as_json(value: object) -> Markup:
+    r"""JSON that may stand inside a script element.
+
+    >>> as_json({"name": "</script>"})
+    Markup('{"name":"\\u003c/script\\u003e"}')
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate(UNSAFE))  # noqa: S704 - nothing is left in it that could be markup
+
+
+def comparison_context(
+    result: DifferenceResult, *, picture: Picture | None = None, scatters: Sequence[EdgeScatter] | None = None
+) -> dict[str, Any]:
+    """Everything that the template of one comparison needs.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+    picture : Picture, optional
+        Where variables and edges are, if several comparisons share their places.
+    scatters : sequence of EdgeScatter, optional
+        Those to put into the page, if not all.
+    """
+    edges = by_size(result.edge_list)
+    places = picture if picture is not None else Picture(result)
+    own = (edges, result.unresolved) if picture is not None else ()
+    drawing = draw(places, picture_words(result), *own)
+    rows = edge_rows(result)
+    shown = result.scatters if scatters is None else scatters
+    kinds = [kind for kind in DASHES if any(edge.kind == kind for edge in edges)]
+    return {
+        "labels": result.labels,
+        "short_labels": short_labels(result),
+        "rows": rows,
+        "columns": _columns(edges),
+        "picture": drawing.svg,
+        "wide": drawing.width > WIDE,
+        "caption": _caption(result, places, len(edges)),
+        "kinds": [(kind, swatch(kind), sum(edge.kind == kind for edge in edges)) for kind in kinds],
+        "some_unresolved": bool(result.unresolved),
+        "with_size": len({abs(edge.delta) for edge in edges if edge.delta is not None}) > 1,
+        "with_confidence": any(edge.confidence is not None for edge in edges),
+        "with_interval": any(edge.low is not None for edge in edges),
+        "with_scatters": bool(shown),
+        "data": as_json(_data(result, edges, rows, places, drawing, shown)),
+    }
+
+
+def picture_words(result: DifferenceResult) -> str:
+    """What the picture shows, for those who cannot see it."""
+    first, second = map(printable, result.labels)
+    return f"Graph of what changed from {first} to {second}; the table says the same"
+
+
+def _caption(result: DifferenceResult, picture: Picture, count: int) -> str:
+    if not picture.names:
+        return ""
+    first, second = map(printable, result.labels)
+    if not count:
+        return f"From {first} to {second} no change was found."
+    words = f"From {first} to {second}, causes on top. The wider a line, the larger the change"
+    words += "; the paler, the less sure." if any(e.confidence is not None for e in result.edge_list) else "."
+    if len(picture.edges) < count:
+        words += f" Drawn are the {len(picture.edges)} largest of {count} changes; the table has all."
+    return words
+
+
+def edge_rows(result: DifferenceResult) -> list[dict[str, str]]:
+    """The edges in words and formatted numbers, largest change first."""
+    edges = by_size(result.edge_list)
+    show = edge_format(edges)
+    return [
+        {
+            "source": edge.source,
+            "arrow": ARROWS[not edge.directed],
+            "target": edge.target,
+            "kind": edge.kind,
+            "first": show(edge.weight_first),
+            "second": show(edge.weight_second),
+            "delta": delta_text(edge, show),
+            "interval": interval_text(edge, show),
+            "confidence": percent(edge.confidence),
+            "words": edge_words(edge, result.labels, show),
+        }
+        for edge in edges
+    ]
+
+
+def _columns(edges: Sequence[Edge]) -> list[str]:
+    """Columns of edges.csv."""
+    known = [name for name in NUMBERS if name not in RARE or any(getattr(e, name) is not None for e in edges)]
+    return ["source", "target", "directed", "change", *known]
+
+
+def _data(
+    result: DifferenceResult,
+    edges: Sequence[Edge],
+    rows: Sequence[dict[str, str]],
+    picture: Picture,
+    drawing: Drawing,
+    scatters: Sequence[EdgeScatter],
+) -> dict[str, Any]:
+    place = {name: number for number, name in enumerate(picture.names)}
+    known = {(found.source, found.target): found for found in scatters}
+    show = edge_format(edges)
+    names = {name for edge in edges for name in (edge.source, edge.target)} | set(picture.names)
+    return {
+        "labels": [printable(label) for label in result.labels],
+        "samples": result.samples,
+        "columns": _columns(edges),
+        "shown": sorted((name, printable(name)) for name in names if printable(name) != name),
+        "nodes": [
+            {"name": name, "box": box, "notes": _notes(result, name)}
+            for name, box in zip(picture.names, drawing.nodes, strict=True)
+        ],
+        "edges": [
+            {
+                **{name: value for name, value in asdict(edge).items() if value is not None},
+                "kind": edge.kind,
+                "ends": [place[edge.source], place[edge.target]] if number in drawing.links else None,
+                "link": drawing.links.get(number),
+                "words": row["words"],
+                "facts": _facts(result, edge, row),
+                "scatter": _scatter(known.get((edge.source, edge.target)), show),
+            }
+            for number, (edge, row) in enumerate(zip(edges, rows, strict=True))
+        ],
+    }
+
+
+def _notes(result: DifferenceResult, name: str) -> list[str]:
+    """What else is known of a variable."""
+    notes = [f"Noise variance changed: {noise_words(c)}" for c in result.noise_list if c.variable == name]
+    notes += [f"Intercept changed: {mean_words(c)}" for c in result.mean_list if c.variable == name]
+    if name in result.unresolved:
+        notes.append("Its place in the causal order is not identified")
+    return notes
+
+
+def _facts(result: DifferenceResult, edge: Edge, row: dict[str, str]) -> list[tuple[str, str]]:
+    """What is known of an edge, title and value."""
+    first, second = map(printable, result.labels)
+    facts = [
+        (f"Effect in {first}", row["first"]),
+        (f"Effect in {second}", row["second"]),
+        (f"Delta, {difference_words(result)}", row["delta"]),
+        ("95 % interval", row["interval"]),
+        ("Confidence", row["confidence"]),
+    ]
+    pair = {edge.source, edge.target}
+    for share in result.stability.shares if result.stability is not None else ():
+        if {share.source, share.target} == pair:
+            facts.append(("Found in resamples", percent(share.found)))
+    return [fact for fact in facts if fact[1]]
+
+
+def _scatter(found: EdgeScatter | None, show: NumberFormat) -> dict[str, Any] | None:
+    """What the script needs to draw; slopes that are weights read like the weights in the table."""
+    if found is None:
+        return None
+    clouds = [asdict(found.first), asdict(found.second)]
+    slopes = [found.first.slope, found.second.slope]
+    style = show if found.adjusted else NumberFormat(slopes)
+    return {
+        "adjusted": found.adjusted,
+        "scores": found.scores,
+        "clouds": clouds,
+        "slopes": [style(slope) for slope in slopes],
+    }

@@ -1,0 +1,210 @@
+"""The report: one HTML file that needs nothing else, not even a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import platform
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from diffdag._base.errors import InputError
+from diffdag.report.html.comparison import ARROWS, comparison_context
+from diffdag.report.html.websvg import theme_css
+from diffdag.report.plots.difference import plot_difference
+from diffdag.report.text import (
+    difference_words,
+    headline,
+    kind_words,
+    percent,
+    printable,
+    samples_line,
+    setting,
+    short_name,
+    shown_settings,
+)
+from diffdag.report.words import evidence_lines, mean_cells, next_steps, noise_cells, warnings_of
+from diffdag.tables.readers.coordinates import check_coordinates
+
+if TYPE_CHECKING:
+    from diffdag.report.layout.theme import ThemeName
+    from diffdag.results.result import DifferenceResult
+    from diffdag.results.scatter import EdgeScatter
+    from diffdag.tables.readers.coordinates import Coordinates
+
+SHARES_SHOWN = 30  # pairs found in resamples
+PACKAGES = ("diffdag", "numpy", "scipy", "pandas")
+SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_table", "explorer")
+
+
+def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = None) -> str:
+    """Return the report as a complete HTML page.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+        What to report.
+    coordinates : mapping of str to (x, y, z), or DataFrame, optional
+        Places of brain regions in millimetres: adds a view of the changes in the brain.
+
+    Returns
+    -------
+    str
+        HTML that opens from a disk, without a network.
+    """
+    context = _context(result) | page_frame(result.scatters)
+    context["brain"] = None if coordinates is None else _brain(result, coordinates)
+    return _environment().get_template("template.html.j2").render(context)
+
+
+def render_fragment(result: DifferenceResult) -> str:
+    """Return headline, picture and edges as a piece of HTML without a script, for notebooks."""
+    context = comparison_context(result, scatters=())
+    context |= {"headline": _headline(result), "style": fragment_style()}
+    return _environment().get_template("fragment.html.j2").render(context)
+
+
+def render_svg(result: DifferenceResult) -> str:
+    """Return the picture as SVG that stands alone, with names as text, the same for the same result."""
+    figure = plot_difference(result).figure
+    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+    return figure_svg(figure)
+
+
+def figure_svg(figure: Figure) -> str:
+    """A figure of matplotlib as SVG, without a background."""
+    # Text stays text: it can be searched, and the browser has fonts for scripts that matplotlib lacks.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
+        figure.patch.set_alpha(0.0)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return buffer.getvalue()
+
+
+def page_frame(scatters: Iterable[EdgeScatter]) -> dict[str, Any]:
+    """What all pages have: style, script and its hash for the content policy, versions, what is in the file."""
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    versions = [(package, version(package)) for package in PACKAGES]
+    return {
+        "style": theme_css() + Markup("\n") + _own("graph.css") + _own("report.css"),
+        "script": Markup(script),  # noqa: S704 - our own files
+        "script_hash": f"sha256-{digest}",
+        "versions": [*versions, ("Python", platform.python_version())],
+        "contents": _contents(scatters),
+    }
+
+
+def fragment_style() -> Markup:
+    """Rules for a piece of HTML in a notebook."""
+    return theme_css(hosts=True) + Markup("\n") + _own("graph.css")
+
+
+def _contents(scatters: Iterable[EdgeScatter]) -> str:
+    """Whether the user's rows are in the file: who passes it on should know."""
+    most = max((len(cloud.x) for one in scatters for cloud in (one.first, one.second)), default=0)
+    start = "Names of variables and conditions, the estimates"
+    if not most:
+        return f"{start}, and settings. It holds no rows of your data, and loads nothing from anywhere."
+    return (
+        f"{start}, settings, and for the scatter plots values of up to {most} rows of each condition: pass it "
+        "on only to those who may see such values. It loads nothing from anywhere."
+    )
+
+
+@cache
+def _own(name: str) -> Markup:
+    text = files("diffdag.report").joinpath(name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - our own files
+
+
+@cache
+def _script() -> str:
+    return '"use strict";\n{\n' + "\n".join(_own(f"{name}.js") for name in SCRIPTS) + "}\n"
+
+
+def _headline(result: DifferenceResult) -> Markup:
+    """The headline with every name in an element of its own, in which lines need not break."""
+    pieces = headline(result, ARROWS, lambda name: f"\0{short_name(name)}\0").split("\0")
+    whole = Markup('<bdi class="whole">{}</bdi>')
+    return Markup("").join(whole.format(text) if k % 2 else escape(text) for k, text in enumerate(pieces))
+
+
+def _brain(result: DifferenceResult, coordinates: Coordinates) -> dict[str, Any]:
+    """The view of the brain on light and on dark ground, or why there is none."""
+    from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
+
+    places = check_coordinates(coordinates)
+    themes: tuple[ThemeName, ...] = ("light", "dark")
+    pictures = []
+    for theme in themes:
+        try:
+            figure = plot_brain(result, places, theme=theme).figure
+        except InputError as error:  # the rest of the report is worth having
+            return {"pictures": [], "problem": str(error)}
+        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+        pictures.append((theme, _inline(figure_svg(figure), f"{theme}-")))
+    return {"pictures": pictures, "problem": ""}
+
+
+def _inline(svg: str, prefix: str) -> Markup:
+    """Make a stand-alone SVG part of a page: no prolog, no rules for the whole page, ids of its own."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<style\b.*?</style>", "", body, count=1, flags=re.DOTALL)
+    # In tags alone: a name may read like an id.
+    body = re.sub(r"<[a-z][^>]*>", lambda tag: re.sub(r'( id="|"#|url\(#)', rf"\1{prefix}", tag[0]), body)
+    body = body.replace("<svg ", '<svg role="img" stroke-linejoin="round" ', 1)
+    return Markup(body)  # noqa: S704 - matplotlib escapes the names in it; tests hold it to that
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("diffdag", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"printable": printable, "setting": setting, "percent": percent, "kind": kind_words}
+    return environment
+
+
+def _context(result: DifferenceResult) -> dict[str, Any]:
+    return comparison_context(result) | {
+        "id": "changes",
+        "headline": _headline(result),
+        "difference": difference_words(result),
+        "compared": samples_line(result),
+        **trust_context(result),
+        "order": result.order,
+        "unresolved": result.unresolved,
+        "invariant": result.invariant,
+        "notes": result.notes,
+        "settings": {"method": result.method, **shown_settings(result)},
+    }
+
+
+def trust_context(result: DifferenceResult) -> dict[str, Any]:
+    """What changed besides effects, and how far to trust all of it."""
+    return {
+        "noise": [noise_cells(change) for change in result.noise_list],
+        "noise_sure": any(change.confidence is not None for change in result.noise_list),
+        "means": [mean_cells(change) for change in result.mean_list],
+        "means_sure": any(change.confidence is not None for change in result.mean_list),
+        "evidence": list(evidence_lines(result)),
+        "warnings": warnings_of(result),
+        "steps": next_steps(result),
+        "checks": result.checks,
+        "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
+    }

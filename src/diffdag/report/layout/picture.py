@@ -1,0 +1,179 @@
+"""What the picture of a difference DAG shows, as plain data: names, boxes, curves, strokes, legend.
+
+Lengths are in points of the natural size, from the lower left corner up. Whoever draws it, on axes or as SVG,
+decides nothing about the content.
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from matplotlib.font_manager import findfont, get_font
+
+from diffdag.report.layout.grid import Link
+from diffdag.report.layout.layout import Layout, Point, arrange
+from diffdag.report.layout.theme import DASHES
+from diffdag.report.text import by_size, kind_words, printable
+
+if TYPE_CHECKING:
+    from diffdag.results.changes import Edge
+    from diffdag.results.result import DifferenceResult
+
+FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
+NAME_CHARACTERS = 26  # longer names go on several lines
+MARGIN, SAMPLE = 14.0, 34.0  # around the picture; length of a line in the legend
+THINNEST, THICKEST = 1.3, 4.5
+PALEST = 0.4  # opacity of an edge with confidence 0
+MOST_EDGES = 250
+
+
+class LegendItem(NamedTuple):
+    """A sample in the legend and its words; `x` is its left end, `y` the bottom of its line above the foot.
+
+    `kind` is a kind of change, or ``"unresolved"`` (a box), or ``"confidence"`` (a line that fades).
+    """
+
+    kind: str
+    words: str
+    x: float
+    y: float
+
+
+class Picture:
+    """What is drawn, with its size, before there is anything to draw on.
+
+    Attributes
+    ----------
+    edges : list of Edge
+        Those drawn, the largest first.
+    strokes, opacities : list of float
+        Width and opacity of each edge.
+    names, lines, sizes
+        Variables that take part, the lines of text in their boxes, and the boxes' widths and heights.
+    unresolved : set of str
+        Variables whose place in the order is open.
+    layout : Layout
+        Centres of the boxes and curves of the edges, in the order of `names` and `edges`; the layout's
+        origin is at `origin`.
+    caption : list of str
+        Lines of text on top.
+    legend : list of LegendItem
+    width, height, foot, body : float
+        Of the whole picture without margins; of the legend with the gap above it; of the layout.
+    """
+
+    def __init__(self, result: DifferenceResult) -> None:
+        self.edges = by_size(result.edge_list)[:MOST_EDGES]
+        self.unresolved = set(result.unresolved)
+        taking_part = {name for edge in self.edges for name in (edge.source, edge.target)} | self.unresolved
+        self.names = [name for name in causes_first(result) if name in taking_part]
+        self.lines = [name_lines(name) for name in self.names]
+        self.sizes = [_box_size(lines) for lines in self.lines]
+        self.strokes = strokes(self.edges, self.edges)
+        self.opacities = [opacity(edge) for edge in self.edges]
+        self.layout = self._arranged()
+        self.caption = self._caption(result)
+        wanted = max([self.layout.width, 260.0, *map(text_width, self.caption)])
+        self.legend, legend_height = self.legend_within(wanted)
+        self.width = max([wanted, *map(legend_end, self.legend)])
+        self.foot = legend_height + 22.0 if self.legend else 0.0
+        self.body = self.layout.height if self.names else 90.0
+        self.height = self.foot + self.body + (len(self.caption) * LINE_HEIGHT + 16.0)
+
+    @property
+    def origin(self) -> Point:
+        """Where the lower left corner of the layout is."""
+        return (self.width - self.layout.width) / 2, self.foot
+
+    def _arranged(self) -> Layout:
+        place = {name: number for number, name in enumerate(self.names)}
+        links = [
+            Link(place[edge.source], place[edge.target], head=7.0 + 1.7 * stroke if edge.directed else 0.0)
+            for edge, stroke in zip(self.edges, self.strokes, strict=True)
+        ]
+        effects = {edge.target for edge in self.edges if edge.directed}
+        return arrange(self.sizes, links, [place[name] for name in self.unresolved - effects])
+
+    def _caption(self, result: DifferenceResult) -> list[str]:
+        if not self.names:
+            return []
+        first, second = map(printable, result.labels)
+        words = f"From {first} to {second}, causes on top"
+        if len(self.edges) < len(result.edge_list):
+            words += f"; the {len(self.edges)} largest of {len(result.edge_list)} changes"
+        return textwrap.wrap(words, 60, break_on_hyphens=False)
+
+    def legend_within(self, width: float) -> tuple[list[LegendItem], float]:
+        """Place what occurs in lines no longer than `width`, and return the height that they take."""
+        present = {edge.kind for edge in self.edges}
+        words = {kind: kind_words(kind) for kind in DASHES if kind in present}
+        words |= {"unresolved": "unresolved"} if self.unresolved else {}
+        words |= {"confidence": "paler: less sure"} if min(self.opacities, default=1.0) < 1.0 else {}
+        items: list[LegendItem] = []
+        x = y = 0.0
+        for kind, text in words.items():
+            step = SAMPLE + 8 + text_width(text) + 22
+            if x and x + step > width + 22:
+                x, y = 0.0, y + LINE_HEIGHT + 5
+            items.append(LegendItem(kind, text, x, y))
+            x += step
+        return [item._replace(y=y - item.y) for item in items], y + LINE_HEIGHT
+
+
+def causes_first(result: DifferenceResult) -> list[str]:
+    """All variables: those whose place is open, then the layers, then those that take no part."""
+    ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
+    return list(dict.fromkeys(ranked))
+
+
+def strokes(edges: Iterable[Edge], among: Iterable[Edge]) -> list[float]:
+    """Widths of the lines of edges: the larger the change, the wider, on the scale of those in `among`."""
+    largest = max((abs(edge.delta or 0.0) for edge in among), default=0.0) or 1.0
+    return [THINNEST + (THICKEST - THINNEST) * min(abs(edge.delta or 0.0) / largest, 1.0) for edge in edges]
+
+
+def opacity(edge: Edge) -> float:
+    """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown.
+
+    >>> from diffdag.results.changes import Edge
+    >>> opacity(Edge("a", "b")), opacity(Edge("a", "b", confidence=0.0))
+    (1.0, 0.4)
+    """
+    return 1.0 if edge.confidence is None else PALEST + (1 - PALEST) * edge.confidence
+
+
+def legend_end(item: LegendItem) -> float:
+    """Where the words of an item end."""
+    return item.x + SAMPLE + 8 + text_width(item.words)
+
+
+# Names are the user's text: no mathematics in them, any script, any length.
+
+
+def name_lines(name: str) -> list[str]:
+    """The lines that a name takes in its box."""
+    wrapped = textwrap.wrap(printable(name), NAME_CHARACTERS, break_on_hyphens=False)
+    return wrapped or [" "]
+
+
+def _box_size(lines: Sequence[str]) -> tuple[float, float]:
+    return max(36.0, max(map(text_width, lines)) + 18.0), len(lines) * LINE_HEIGHT + 12.0
+
+
+@functools.lru_cache(maxsize=4096)
+def text_width(text: str) -> float:
+    """Return the width of one line in points, with a guess for characters that the font lacks."""
+    font = get_font(findfont(FONT))
+    font.set_size(FONT_SIZE, 72.0)
+    width = 0.0
+    for character in text:
+        code = ord(character)
+        if font.get_char_index(code):
+            width += font.load_char(code).linearHoriAdvance / 65536
+        elif not unicodedata.combining(character):
+            width += FONT_SIZE * (1.3 if unicodedata.east_asian_width(character) in "WF" else 0.8)
+    return width

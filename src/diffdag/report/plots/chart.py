@@ -1,0 +1,161 @@
+"""What plots with axes have in common: a figure of their own where none is given, and how axes look."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation, Text
+from scipy.optimize import isotonic_regression
+
+from diffdag._base.arrays import FloatArray
+from diffdag.report.layout.theme import Theme
+from diffdag.report.text import printable
+
+if TYPE_CHECKING:
+    from matplotlib.backend_bases import RendererBase
+
+T = TypeVar("T")
+
+SMALL, LABEL = 8.5, 9.5  # font sizes
+
+
+def axes_for(
+    ax: Axes | None,
+    theme: Theme,
+    size: tuple[float, float],
+    box: tuple[float, float, float, float] = (0.12, 0.12, 0.83, 0.8),
+) -> Axes:
+    """Return the axes given, or those of a new figure that pyplot does not know about.
+
+    Parameters
+    ----------
+    ax : Axes, optional
+    theme : Theme
+    size : (float, float)
+        Of the new figure, in inches.
+    box : tuple of float
+        Left, bottom, width and height of the axes in the new figure, as shares of it.
+    """
+    if ax is None:
+        ax = Figure(figsize=size, facecolor=theme.background).add_axes(box, facecolor="none")
+    return ax
+
+
+def dress(ax: Axes, theme: Theme) -> None:
+    """Quiet axes: two sides, light lines across."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(theme.soft)
+    ax.tick_params(labelsize=SMALL, color=theme.soft, labelcolor=theme.ink)
+    ax.grid(axis="y", color=theme.faint, linewidth=0.5)
+    ax.set_axisbelow(True)
+    for label in (ax.xaxis.label, ax.yaxis.label):
+        label.set(fontsize=LABEL, color=theme.ink, parse_math=False)
+
+
+class _Quiet(Text):
+    """Text that is quiet about characters that the font lacks; browsers have other fonts for them."""
+
+    def _get_layout(self, renderer: RendererBase) -> Any:  # where matplotlib measures text, legends too
+        with quiet_about_glyphs():
+            return super()._get_layout(renderer)  # type: ignore[misc]
+
+    def draw(self, renderer: RendererBase) -> None:
+        with quiet_about_glyphs():
+            super().draw(renderer)
+
+
+class _QuietAnnotation(_Quiet, Annotation):
+    """The same with a line to what it names."""
+
+
+def hush(*panels: Axes) -> None:
+    """Make the texts of finished axes quiet about characters that the font lacks."""
+    quiet = {Text: _Quiet, Annotation: _QuietAnnotation}
+    for text in (text for ax in panels for text in ax.findobj(Text)):
+        # Titles, names of ticks and of lines are made by matplotlib, so that they have their class already.
+        text.__class__ = quiet.get(type(text), type(text))
+
+
+@contextmanager
+def quiet_about_glyphs() -> Iterator[None]:
+    """Without the warnings that a font lacks a character."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="(?s).*(Glyph|missing from).*", category=UserWarning)
+        yield
+
+
+def short(text: str, most: int) -> str:
+    r"""A name in at most so many characters, on one line.
+
+    >>> short("a very long\nname", 8)
+    'a very …'
+    """
+    plain = printable(text)
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def svg_of(plot: Callable[[T], Axes], what: T) -> str:
+    """Return a picture as SVG, with names as text, the same for the same content."""
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
+        figure = plot(what).figure
+        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return buffer.getvalue()
+
+
+class LineName(NamedTuple):
+    """The name of a line, where the line ends, and its colour."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+
+
+def write_names(ax: Axes, theme: Theme, names: Sequence[LineName]) -> None:
+    """Names to the right, at the height where each line ends as far as there is room, joined to it."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high)
+    inches = ax.get_window_extent().height / ax.figure.dpi
+    gap = 1.35 * SMALL / 72 / inches
+    heights = np.array([(name.y - low) / (high - low) for name in names])
+    for place, name in zip(spread(heights, gap, 0.0, 1.0), names, strict=True):
+        ax.annotate(
+            name.text, (name.x, name.y), (1.045, place), xycoords="data", textcoords="axes fraction",
+            fontsize=SMALL, color=theme.soft if name.colour == theme.grey else name.colour,
+            verticalalignment="center", annotation_clip=False, zorder=2, parse_math=False,
+            arrowprops={
+                "arrowstyle": "-", "color": name.colour, "linewidth": 0.6, "alpha": 0.55, "shrinkA": 1,
+                "shrinkB": 3, "linestyle": (0, (1, 2)), "relpos": (0.0, 0.5),
+            },
+        )  # fmt: skip
+
+
+def spread(heights: FloatArray, gap: float, low: float = -np.inf, high: float = np.inf) -> FloatArray:
+    """Move heights apart until neighbours are `gap` apart, each as little as possible in the mean square.
+
+    They stay between `low` and `high`, if there is room for all; otherwise some are below.
+
+    >>> spread(np.array([0.5, 0.5, 0.9]), 0.1).round(2)
+    array([0.45, 0.55, 0.9 ])
+    """
+    if not len(heights):
+        return heights
+    order = np.argsort(heights, kind="stable")
+    shifted = heights[order] - gap * np.arange(len(heights))
+    level = isotonic_regression(shifted).x
+    level = np.clip(level, low, high - gap * (len(heights) - 1))
+    result: FloatArray = np.empty(len(heights))
+    result[order] = level + gap * np.arange(len(heights))
+    return result

@@ -1,0 +1,228 @@
+"""The picture of a difference DAG, on matplotlib's axes: layers, causes on top.
+
+Everything is drawn in data coordinates where one unit is one point of the natural size, so that a picture
+fits any axes: names, boxes and arrowheads grow and shrink together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
+from matplotlib.path import Path
+from matplotlib.text import Text
+
+from diffdag.report.layout.layout import Curve, Point
+from diffdag.report.layout.picture import (
+    FONT,
+    FONT_SIZE,
+    LINE_HEIGHT,
+    MARGIN,
+    PALEST,
+    SAMPLE,
+    LegendItem,
+    Picture,
+)
+from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
+from diffdag.report.plots.chart import quiet_about_glyphs
+
+if TYPE_CHECKING:
+    from matplotlib.backend_bases import RendererBase
+    from matplotlib.transforms import Bbox
+
+    from diffdag.results.result import DifferenceResult
+
+
+def plot_difference(result: DifferenceResult, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+    """Draw the difference DAG, causes on top; only variables that take part are shown.
+
+    Colour and dashes say what kind of change an edge is, its width how large the change is compared with the
+    largest. Where confidences are known, edges are the paler the less sure. Edges without an arrowhead have no
+    known direction.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+        What to draw. Of more than 250 edges, the 250 largest are drawn.
+    ax : Axes, optional
+        Where to draw; without it, a new figure of the size that the picture needs, which pyplot does
+        not know about.
+    theme : {"light", "dark"}
+        Colours for a light or a dark background. The background itself is painted in a new figure only.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on; `.figure.savefig` saves the picture.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from diffdag.results.result import DifferenceResult
+    >>> empty = DifferenceResult(
+    ...     method="paper", variables=("a", "b"), invariant=("a", "b"), unresolved=(), order=(),
+    ...     edge_list=(), delta_entries=csr_array((2, 2)),
+    ...     samples=None, settings={})
+    >>> [text.get_text() for text in plot_difference(empty).texts]
+    ['no change found']
+    """
+    colours, picture = theme_called(theme), Picture(result)
+    wide, high = picture.width + 2 * MARGIN, picture.height + 2 * MARGIN
+    if ax is None:
+        figure = Figure(figsize=(wide / 72, high / 72), facecolor=colours.background)
+        ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set_axis_off()
+    ax.set_xlim(-MARGIN, picture.width + MARGIN)
+    ax.set_ylim(-MARGIN, picture.height + MARGIN)
+    ax.set_aspect("equal", adjustable="box")
+    box = ax.get_window_extent()
+    scale = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi
+    _paint(Brush(ax, colours, scale, picture.origin), picture)
+    return ax
+
+
+def _paint(brush: Brush, picture: Picture) -> None:
+    middle = picture.width / 2
+    if not picture.names:
+        brush.write("no change found", (middle, picture.height / 2))
+    for number, line in enumerate(picture.caption):
+        brush.write(line, (middle, picture.height - (number + 0.5) * LINE_HEIGHT))
+    looks = zip(picture.edges, picture.strokes, picture.opacities, strict=True)
+    for (edge, stroke, opacity), curve in zip(looks, picture.layout.curves, strict=True):
+        brush.edge(edge.kind, stroke, opacity, curve)
+    for name, lines, size, centre in zip(
+        picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True
+    ):
+        brush.node(lines, centre, size, unresolved=name in picture.unresolved)
+    for item in picture.legend:
+        brush.sample(item)
+
+
+@dataclass(frozen=True)
+class Brush:
+    """Draws the parts of a picture; those of the layout from `origin` on.
+
+    Parameters
+    ----------
+    ax : Axes
+    theme : Theme
+    scale : float
+        What one point of the natural size is on the page, in points.
+    origin : (float, float)
+    """
+
+    ax: Axes
+    theme: Theme
+    scale: float
+    origin: Point
+
+    def _at(self, point: Point) -> Point:
+        return point[0] + self.origin[0], point[1] + self.origin[1]
+
+    def edge(self, kind: str, width: float, opacity: float, curve: Curve) -> None:
+        """An edge along its curve, with its head if it has one."""
+        points, codes = [self._at(curve.start)], [Path.MOVETO]
+        for piece in curve.pieces:
+            points += map(self._at, piece)
+            codes += [Path.LINETO] if len(piece) == 1 else [Path.CURVE4] * 3
+        self._line(kind, width, opacity, Path(points, codes))
+        if curve.head:
+            self._head(kind, opacity, *map(self._at, curve.head))
+
+    def _line(self, kind: str, width: float, opacity: float, path: Path) -> None:
+        width *= self.scale
+        # matplotlib counts dashes in line widths; here they keep their length whatever the width.
+        pattern = tuple(max(dash * self.scale / width, 0.7) for dash in DASHES[kind])
+        self.ax.add_patch(
+            PathPatch(
+                path, edgecolor=self.theme.kinds[kind], facecolor="none", linewidth=width, alpha=opacity,
+                linestyle=(0, pattern) if pattern else "solid", zorder=1, capstyle="butt", clip_on=False,
+            )
+        )  # fmt: skip
+
+    def _head(self, kind: str, opacity: float, tip: Point, base: Point) -> None:
+        (x, y), (bx, by) = tip, base
+        across = ((by - y) * 0.42, (x - bx) * 0.42)
+        corners = [tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1])]
+        colour = self.theme.kinds[kind]
+        self.ax.add_patch(Polygon(corners, color=colour, linewidth=0, alpha=opacity, zorder=3, clip_on=False))
+
+    def node(
+        self,
+        lines: list[str],
+        centre: Point,
+        size: tuple[float, float],
+        *,
+        unresolved: bool = False,
+        opacity: float = 1.0,
+    ) -> None:
+        """A variable: its box and the lines of its name."""
+        x, y = self._at(centre)
+        self._box((x, y), size, unresolved, opacity)
+        for k, line in enumerate(lines):
+            self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=opacity)
+
+    def _box(self, centre: Point, size: tuple[float, float], unresolved: bool, opacity: float = 1.0) -> None:
+        width, height = size
+        corner = (centre[0] - width / 2, centre[1] - height / 2)
+        style = f"round,pad=0,rounding_size={min(6.0, height / 3)}"
+        self.ax.add_patch(
+            FancyBboxPatch(
+                corner, width, height, boxstyle=style, edgecolor=self.theme.border, alpha=opacity,
+                facecolor=self.theme.open_box if unresolved else self.theme.box,
+                linestyle=(0, (3, 2)) if unresolved else "solid",
+                linewidth=1.1 * self.scale, zorder=2, clip_on=False,
+            )
+        )  # fmt: skip
+
+    def sample(self, item: LegendItem) -> None:
+        """One item of the legend."""
+        x, y = item.x, item.y + LINE_HEIGHT / 2
+        if item.kind == "unresolved":
+            self._box((x + SAMPLE / 2, y), (SAMPLE - 6, LINE_HEIGHT - 2), unresolved=True)
+        elif item.kind == "confidence":
+            for k, opacity in enumerate((1.0, (1 + PALEST) / 2, PALEST)):
+                ends = [(x + k * SAMPLE / 3, y), (x + (k + 1) * SAMPLE / 3, y)]
+                self._line("changed", 2.6, opacity, Path(ends))
+        else:
+            headed = item.kind != "undirected"
+            end = x + SAMPLE - 9.0 * headed
+            self._line(item.kind, 2.6, 1.0, Path([(x, y), (end, y)]))
+            if headed:
+                self._head(item.kind, 1.0, (x + SAMPLE, y), (end, y))
+        self.write(item.words, (x + SAMPLE + 8, y), align="left")
+
+    def write(
+        self, text: str, at: Point, *, align: Literal["left", "center"] = "center", opacity: float = 1.0
+    ) -> None:
+        """One line of text in the size of the picture."""
+        placed: dict[str, Any] = {
+            "horizontalalignment": align,
+            "verticalalignment": "center_baseline",
+            "clip_on": False,
+        }
+        plain: dict[str, Any] = {"parse_math": False, "usetex": False, "family": FONT, "color": self.theme.ink}
+        plain["alpha"] = None if opacity == 1.0 else opacity
+        self.ax.add_artist(_Name(at[0], at[1], text, zorder=4, **placed, **plain))
+
+
+class _Name(Text):
+    """Text whose size is in data units, and which is quiet about characters that the font lacks."""
+
+    def _fit(self) -> None:
+        if self.axes is not None and self.figure is not None:
+            (_, low), (_, high) = self.axes.transData.transform([(0.0, 0.0), (0.0, 1.0)])
+            self.set_fontsize(FONT_SIZE * abs(high - low) * 72 / self.figure.dpi)
+
+    def draw(self, renderer: RendererBase) -> None:
+        self._fit()
+        with quiet_about_glyphs():
+            super().draw(renderer)
+
+    def get_window_extent(self, renderer: RendererBase | None = None, dpi: float | None = None) -> Bbox:
+        self._fit()
+        with quiet_about_glyphs():
+            return super().get_window_extent(renderer, dpi)

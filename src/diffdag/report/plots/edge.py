@@ -1,0 +1,132 @@
+"""One changed edge in both conditions: rows as points, and the two lines whose slopes differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from diffdag._base.errors import InputError
+from diffdag.report.layout.theme import ThemeName, theme_called
+from diffdag.report.plots.chart import LABEL, SMALL, axes_for, dress, hush, short
+from diffdag.report.text import NumberFormat, by_size
+
+if TYPE_CHECKING:
+    from diffdag.results.changes import Edge
+    from diffdag.results.result import DifferenceResult
+    from diffdag.results.scatter import Cloud, EdgeScatter
+
+SIZE = (5.6, 4.4)  # inches
+NAME_CHARACTERS = 30
+LISTED = 12  # edges that an error names
+MARKERS = ("o", "^")
+LINES = ("solid", (0, (5, 2)))
+
+
+def plot_edge(
+    result: DifferenceResult,
+    source: str,
+    target: str,
+    ax: Axes | None = None,
+    *,
+    theme: ThemeName = "light",
+) -> Axes:
+    """Draw one changed edge: target against source in both conditions, with both regression lines.
+
+    For a directed edge the target is shown less the effect of its other causes, so that the slopes of the lines
+    are the two weights of the edge. For an undirected edge it is the target as it is, with simple regression
+    lines. Where no rows were stored, bands of one standard deviation around the lines take their place.
+
+    Parameters
+    ----------
+    result : DifferenceResult
+        An answer that has this edge.
+    source, target : str
+        Its ends; of an undirected edge, in either order.
+    ax : Axes, optional
+        Where to draw; without it, a new figure that pyplot does not know about.
+    theme : {"light", "dark"}
+        Colours for a light or a dark background.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on; `.figure.savefig` saves the picture.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+    >>> tables = pair.first.sample(500, rng=1), pair.second.sample(500, rng=2)
+    >>> result = dd.DifferenceDAG().fit(*tables).result_
+    >>> (edge,) = result.edge_list
+    >>> plot_edge(result, edge.source, edge.target).get_xlabel() == edge.source
+    True
+    """
+    colours = theme_called(theme)
+    edge = _edge(result, source, target)
+    scatter = result.scatter_of(edge.source, edge.target)
+    if scatter is None:
+        raise InputError(
+            f"the answer has the edge {edge}, but not what it looks like in the rows, which is stored for the "
+            "largest changes of a fit to data; fit again with this version"
+        )
+    ax = axes_for(ax, colours, SIZE, (0.13, 0.13, 0.83, 0.77))
+    clouds, looks = (scatter.first, scatter.second), (colours.first, colours.second)
+    show = NumberFormat([cloud.slope for cloud in clouds])
+    for number, cloud in enumerate(clouds):
+        label = short(result.labels[number], NAME_CHARACTERS)
+        _draw_cloud(ax, cloud, looks[number], f"{label}: slope {show(cloud.slope)}", number)
+    _label(ax, scatter)
+    dress(ax, colours)
+    arrow = "→" if edge.directed else "—"
+    ends = [short(name, NAME_CHARACTERS) for name in (edge.source, edge.target)]
+    title = f"{ends[0]} {arrow} {ends[1]}: {edge.kind.replace('-', ' ')}"
+    ax.set_title(title, loc="left", fontsize=LABEL + 1, color=colours.ink, parse_math=False)
+    legend = ax.legend(fontsize=SMALL, labelcolor=colours.ink, framealpha=0.85, facecolor=colours.background)
+    legend.get_frame().set_edgecolor(colours.faint)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    hush(ax)
+    return ax
+
+
+def _edge(result: DifferenceResult, source: str, target: str) -> Edge:
+    """The edge with these ends; undirected ones have them in either order."""
+    for edge in result.edge_list:
+        ends = (edge.source, edge.target)
+        if ends == (source, target) or (not edge.directed and ends == (target, source)):
+            return edge
+    listed = [str(edge) for edge in by_size(result.edge_list)]
+    more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+    known = f"changed are {', '.join(listed[:LISTED])}{more}" if listed else "no edge changed"
+    raise InputError(f"the edge {source} -> {target} is not among the changed ones; {known}")
+
+
+def _draw_cloud(ax: Axes, cloud: Cloud, colour: str, label: str, number: int) -> None:
+    """Points, or a band in their place, and the line; the second condition differs in shape as well."""
+    ends = np.array([cloud.low, cloud.high])
+    heights = cloud.intercept + cloud.slope * ends
+    marker = MARKERS[number] if cloud.x else None
+    if cloud.x:
+        ax.scatter(
+            cloud.x, cloud.y, s=16, marker=MARKERS[number], alpha=0.55, zorder=2,
+            facecolors="none" if number == 0 else colour, edgecolors=colour, linewidths=0.8,
+        )  # fmt: skip
+    else:
+        ax.fill_between(
+            ends, heights - cloud.noise, heights + cloud.noise, color=colour, alpha=0.18, linewidth=0, zorder=1
+        )
+    ax.plot(
+        ends, heights, color=colour, linewidth=2.4, linestyle=LINES[number], zorder=3,
+        label=f" {label}" if label.startswith("_") else label,  # matplotlib hides names that start so
+        marker=marker, markevery=[], markerfacecolor="none" if number == 0 else colour,
+    )  # fmt: skip
+
+
+def _label(ax: Axes, scatter: EdgeScatter) -> None:
+    unit = ", as scores of ranks" if scatter.scores else ""
+    less = ",\nless the effect of its other causes" if scatter.adjusted else ""
+    ax.set_xlabel(f"{short(scatter.source, NAME_CHARACTERS)}{unit}")
+    ax.set_ylabel(f"{short(scatter.target, NAME_CHARACTERS)}{unit}{less}")

@@ -1,0 +1,81 @@
+"""Where to write names beside points so that they hide as little as possible.
+
+One name after the other takes the cheapest of some rings of places around its point: greedy labelling of point
+features, the simplest method compared by Christensen, Marks and Shieber (1995).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diffdag._base.arrays import FloatArray
+
+ANGLES = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+# What one name may cost: for its share under another name, for each dot and each piece of a line under it, for
+# pointing to the centre, and for each height of a name it is away.
+OVERLAP, DOT, LINE, INWARDS, AWAY = 40.0, 6.0, 1.0, 0.8, 0.35
+RINGS = (1.2, 1.8, 2.6, 3.6, 5.0, 7.0)  # heights of a name
+
+
+def place_labels(points: FloatArray, sizes: FloatArray, lines: FloatArray, centre: FloatArray) -> FloatArray:
+    """Centres of the names of some points.
+
+    Parameters
+    ----------
+    points : ndarray, shape (m, 2)
+    sizes : ndarray, shape (m, 2)
+        Width and height of each name, in the points' units.
+    lines : ndarray, shape (k, 2)
+        Points along what is drawn besides.
+    centre : ndarray, shape (2,)
+        Names are moved away from here.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> places = place_labels(points, np.full((2, 2), [4.0, 1.0]), np.empty((0, 2)), np.array([0.5, 0.0]))
+    >>> bool(places[0, 0] < places[1, 0])
+    True
+    """
+    placed = np.empty((0, 4))
+    result: FloatArray = np.array(points, float)
+    outside_first = np.argsort(-np.linalg.norm(points - centre, axis=1), kind="stable")
+    for k in outside_first:
+        places = _candidates(points[k], sizes[k])
+        boxes = np.hstack([places - sizes[k] / 2, places + sizes[k] / 2])
+        cost = OVERLAP * _overlaps(boxes, placed) / sizes[k].prod()
+        cost += DOT * _inside(boxes, points) + LINE * _inside(boxes, lines)
+        cost += _detour(places - points[k], points[k] - centre, sizes[k, 1])
+        best = int(np.argmin(cost))
+        result[k] = places[best]
+        placed = np.vstack([placed, boxes[best]])
+    return result
+
+
+def _candidates(point: FloatArray, size: FloatArray) -> FloatArray:
+    """Rings of places around a point, as much wider than high as the name is."""
+    rays = np.column_stack([np.cos(ANGLES), np.sin(ANGLES)])
+    rings = [rays * (size / 2 + size[1] * (ring - 0.5)) for ring in RINGS]
+    result: FloatArray = point + np.vstack(rings)
+    return result
+
+
+def _overlaps(boxes: FloatArray, placed: FloatArray) -> FloatArray:
+    """Area that each box shares with those already placed."""
+    low = np.maximum(boxes[:, None, :2], placed[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], placed[None, :, 2:])
+    area: FloatArray = np.clip(high - low, 0, None).prod(axis=2).sum(axis=1)
+    return area
+
+
+def _inside(boxes: FloatArray, points: FloatArray) -> FloatArray:
+    """How many points each box covers."""
+    inside = (points[None] >= boxes[:, None, :2]) & (points[None] <= boxes[:, None, 2:])
+    return np.asarray(inside.all(axis=2).sum(axis=1), float)
+
+
+def _detour(steps: FloatArray, outwards: FloatArray, height: float) -> FloatArray:
+    length = np.linalg.norm(steps, axis=1)
+    along = steps @ outwards / (length * max(float(np.linalg.norm(outwards)), 1e-9))
+    cost: FloatArray = AWAY * length / height - INWARDS * along
+    return cost

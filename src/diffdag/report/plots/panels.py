@@ -1,0 +1,159 @@
+"""The picture of several comparisons: one difference DAG each, every variable at the same place in all."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
+from diffdag.report.layout.theme import ThemeName, theme_called
+from diffdag.report.plots.difference import Brush
+from diffdag.report.text import printable
+from diffdag.results.result import DifferenceResult
+
+if TYPE_CHECKING:
+    from diffdag.results.changes import Edge
+    from diffdag.results.conditions_result import ConditionsResult
+
+# Panels side by side, as long as they are narrower than this together.
+ACROSS, WIDEST = 4, 1500.0
+GAP, PAD = 18.0, 14.0  # between panels, and within their frames
+PALE = 0.35  # opacity of variables that take no part in a comparison
+TITLE_CHARACTERS = 40
+Key = tuple[str, str, bool]
+
+
+def plot_conditions(result: ConditionsResult, *, theme: ThemeName = "light") -> Figure:
+    """Draw the difference DAG of each comparison, causes on top.
+
+    Only variables that take part in some comparison are shown, and those that take no part in a comparison are
+    pale there. Lines are as thick as changes are large, on one scale for all.
+
+    Parameters
+    ----------
+    result : ConditionsResult
+        What to draw.
+    theme : {"light", "dark"}
+        Light or dark background.
+
+    Returns
+    -------
+    Figure
+        Of the size that the picture needs; pyplot does not know about it.
+    """
+    colours, whole = theme_called(theme), Picture(all_changes(result))
+    titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
+    grid = _Grid(whole, titles)
+    legend, foot = whole.legend_within(grid.width)
+    foot = foot + 22.0 if legend else 0.0
+    width = max([grid.width, *map(legend_end, legend)])
+    page = (width + 2 * MARGIN, grid.height + foot + 2 * MARGIN)
+    figure = Figure(figsize=(page[0] / 72, page[1] / 72), facecolor=colours.background)
+    for number, ((pair, one), lines) in enumerate(zip(result.pairs.items(), titles, strict=True)):
+        left, bottom = grid.corner(number)
+        ax = _axes(figure, (left, bottom + foot, *grid.panel), page)
+        ax.set_label(" to ".join(map(printable, pair)))
+        origin = ((grid.panel[0] - whole.layout.width) / 2, PAD)
+        brush = Brush(ax, colours, 1.0, origin)
+        _draw_frame(brush, grid.panel, lines)
+        _draw_comparison(brush, whole, one)
+    if legend:
+        brush = Brush(_axes(figure, (0.0, 0.0, width, foot), page), colours, 1.0, (0.0, 0.0))
+        for item in legend:
+            brush.sample(item)
+    return figure
+
+
+class _Grid:
+    """Panels of one size in rows, in points from the lower left corner up."""
+
+    def __init__(self, whole: Picture, titles: list[list[str]]) -> None:
+        head = max(len(lines) for lines in titles) * LINE_HEIGHT + 16.0
+        words = [text_width(line) for lines in titles for line in lines]
+        body = whole.layout.height if whole.names else 0.0
+        self.panel = max([whole.layout.width, 150.0, *words]) + 2 * PAD, body + head + 2 * PAD
+        most = max(1, min(ACROSS, int((WIDEST + GAP) // (self.panel[0] + GAP))))
+        self.down = -(-len(titles) // most)
+        self.across = -(-len(titles) // self.down)
+        self.width = self.across * (self.panel[0] + GAP) - GAP
+        self.height = self.down * (self.panel[1] + GAP) - GAP
+
+    def corner(self, number: int) -> tuple[float, float]:
+        """The lower left corner of a panel; the first ones are on top."""
+        row, column = divmod(number, self.across)
+        return column * (self.panel[0] + GAP), (self.down - 1 - row) * (self.panel[1] + GAP)
+
+
+def _axes(figure: Figure, box: tuple[float, float, float, float], page: tuple[float, float]) -> Axes:
+    """Axes for a rectangle of the page in points, in units of points."""
+    left, bottom, width, height = box
+    place = ((left + MARGIN) / page[0], (bottom + MARGIN) / page[1], width / page[0], height / page[1])
+    ax = figure.add_axes(place)
+    ax.set_axis_off()
+    ax.set_xlim(0.0, width)
+    ax.set_ylim(0.0, height)
+    return ax
+
+
+def _title(pair: tuple[str, str], changes: int) -> list[str]:
+    first, second = map(printable, pair)
+    count = f"{changes} change{'' if changes == 1 else 's'}" if changes else "no change found"
+    words = f"From {first} to {second}"
+    return [*textwrap.wrap(words, TITLE_CHARACTERS, break_on_hyphens=False), count]
+
+
+def _key(edge: Edge) -> Key:
+    return edge.source, edge.target, edge.directed
+
+
+def all_changes(result: ConditionsResult) -> DifferenceResult:
+    """All changes of all comparisons, each as large as it gets, in one graph."""
+    largest: dict[Key, Edge] = {}
+    for row in result.by_edge.values():
+        for edge in row.values():
+            known = largest.setdefault(_key(edge), edge)
+            if abs(edge.delta or 0.0) > abs(known.delta or 0.0):
+                largest[_key(edge)] = edge
+    some = next(iter(result.pairs.values()))
+    loose = {name for one in result.pairs.values() for name in one.unresolved}
+    return DifferenceResult(
+        method=some.method,
+        variables=some.variables,
+        invariant=(),
+        unresolved=tuple(name for name in some.variables if name in loose),
+        order=tuple((name,) for name in result.order),
+        edge_list=tuple(largest.values()),
+        delta_entries=some.delta_entries,
+        samples=None,
+        settings={},
+    )
+
+
+def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:
+    width, height = size
+    style = "round,pad=0,rounding_size=8"
+    frame = FancyBboxPatch(
+        (0.0, 0.0), width, height, boxstyle=style, facecolor="none", edgecolor=brush.theme.faint
+    )
+    brush.ax.add_patch(frame).set_clip_on(False)
+    for number, line in enumerate(title):
+        brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
+
+
+def _draw_comparison(brush: Brush, whole: Picture, result: DifferenceResult) -> None:
+    """Draw one comparison at the places that all comparisons share."""
+    own = {_key(edge): edge for edge in result.edge_list}
+    curves = {_key(edge): curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
+    drawn = [own[key] for key in curves if key in own]
+    for edge, stroke in zip(drawn, strokes(drawn, whole.edges), strict=True):
+        brush.edge(edge.kind, stroke, opacity(edge), curves[_key(edge)])
+    busy = {name for edge in drawn for name in (edge.source, edge.target)}
+    for name, lines, size, centre in zip(
+        whole.names, whole.lines, whole.sizes, whole.layout.centres, strict=True
+    ):
+        loose = name in result.unresolved
+        brush.node(lines, centre, size, unresolved=loose, opacity=1.0 if name in busy else PALE)

@@ -1,0 +1,1 @@
+"""The paper's experiments, and the methods it is compared with."""

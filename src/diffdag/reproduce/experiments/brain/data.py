@@ -1,0 +1,156 @@
+"""Two groups of measurements over named brain regions, from a user's folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from diffdag._base.errors import InputError
+from diffdag._base.words import join_names, plural
+from diffdag.model.sem import SEMPair
+from diffdag.tables.readers.files import read_table
+
+COORDINATES = ("region", "x", "y", "z")
+ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".pq", ".feather", ".arrow")
+ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Two tables over the same regions.
+
+    Attributes
+    ----------
+    first, second : DataFrame or Arrow table
+        One row a time point or subject, one column a region.
+    regions : DataFrame
+        ``region, label, lobe, x, y, z``, one row a column of the tables.
+    atlas : DataFrame
+        The same of all regions there are: a small study looks at some of them.
+    truth : SEMPair, optional
+        The models behind the tables, if they are invented.
+    """
+
+    first: Any
+    second: Any
+    regions: pd.DataFrame
+    atlas: pd.DataFrame
+    truth: SEMPair | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """Three files of a folder: the coordinates, and the tables of the two groups in order of their names."""
+
+    coordinates: Path
+    first: Path
+    second: Path
+    tables: Mapping[Path, Any]
+
+    def fingerprint(self) -> list[dict[str, Any]]:
+        """What the files hold, without where they are."""
+        return [
+            {
+                "file": path.name,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+                "rows": self.tables[path].num_rows,
+            }
+            for path in (self.coordinates, self.first, self.second)
+        ]
+
+
+def find_files(folder: Path) -> Folder:
+    """Tell the files of a folder by what they hold.
+
+    The coordinates are the table with columns ``region, x, y, z`` (and, if there, ``lobe, label, hemisphere``);
+    the groups are the two tables that have such regions among their columns.
+    """
+    if not folder.is_dir():
+        raise InputError(f"'{folder}' is not a folder; give one with two tables and their regions' coordinates")
+    tables, reasons = _read_all(folder)
+    places = [path for path, table in tables.items() if set(COORDINATES) <= set(table.column_names)]
+    if len(places) != 1:
+        raise InputError(
+            f"'{folder}' has {plural(len(places), 'table')} with the columns region, x, y, z; one is needed"
+            + reasons
+        )
+    regions = {str(name) for name in tables[places[0]]["region"].to_pylist()}
+    groups = [
+        path
+        for path, table in tables.items()
+        if path not in places and len(regions.intersection(table.column_names)) > 1
+    ]
+    if len(groups) != 2:
+        raise InputError(
+            f"'{folder}' has {plural(len(groups), 'table')} with regions of '{places[0].name}' as columns; "
+            f"two are needed, one a group{reasons}"
+        )
+    return Folder(places[0], groups[0], groups[1], tables)
+
+
+def _read_all(folder: Path) -> tuple[dict[Path, Any], str]:
+    """Every table in order of the names, and what could not be read."""
+    tables, reasons = {}, []
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name.lower().endswith(ENDINGS):
+            try:
+                tables[path] = read_table(path)
+            except InputError as error:
+                reasons.append(str(error))
+    return tables, "".join(f" ({reason})" for reason in reasons)
+
+
+def read_study(files: Folder) -> Study:
+    """The tables and regions of a folder."""
+    regions = read_regions(files.coordinates)
+    tables = [files.tables[path] for path in (files.first, files.second)]
+    known = set(regions["region"])
+    for path, table in zip((files.first, files.second), tables, strict=True):
+        names = [name for name in table.column_names if name not in ROW_LABELS]
+        lost = [name for name in names if name not in known]
+        if lost:
+            raise InputError(
+                f"'{path.name}' has {join_names(lost)}, not among the regions of '{files.coordinates.name}'; "
+                "add the coordinates, or remove the column"
+            )
+    shared = [set(table.column_names) for table in tables]
+    one_sided = [name for name in regions["region"] if (name in shared[0]) != (name in shared[1])]
+    if one_sided:
+        raise InputError(f"{join_names(one_sided)} in one of the two tables only; remove it, or add it")
+    measured = regions[regions["region"].isin(shared[0])].reset_index(drop=True)
+    return Study(tables[0], tables[1], measured, regions)
+
+
+def read_regions(path: Path) -> pd.DataFrame:
+    """The coordinates table, with labels and lobes filled in where the file has none."""
+    table = read_table(path, text=("region", "label", "lobe")).to_pandas(ignore_metadata=True)
+    regions = pd.DataFrame({"region": table["region"].astype(str)})
+    regions["label"] = table["label"].astype(str) if "label" in table else regions["region"]
+    regions["lobe"] = table["lobe"].fillna(UNKNOWN).astype(str) if "lobe" in table else UNKNOWN
+    for axis in "xyz":
+        regions[axis] = pd.to_numeric(table[axis], errors="coerce").astype(float)
+        wrong = regions.loc[~np.isfinite(regions[axis]), "region"]
+        if len(wrong):
+            raise InputError(f"{join_names(wrong)} of '{path.name}' has no number as {axis}; fill it in")
+    repeated = regions.loc[regions["region"].duplicated(), "region"]
+    if len(repeated):
+        raise InputError(
+            f"{join_names(repeated)} appears more than once in '{path.name}'; name each region once"
+        )
+    return regions
+
+
+def from_the_back(regions: pd.DataFrame, most: int | None) -> pd.DataFrame:
+    """At most so many regions: lobe by lobe from the back of the brain, where the paper's changes are."""
+    if most is None or len(regions) <= most:
+        return regions
+    depth = regions.groupby("lobe")["y"].transform("mean")
+    places = np.lexsort((regions["y"], regions["lobe"], depth))[:most]
+    return regions.iloc[np.sort(places)].reset_index(drop=True)

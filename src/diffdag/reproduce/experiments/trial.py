@@ -1,0 +1,73 @@
+"""One method on one data set: draw the pair, draw its data, run, score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from diffdag._base.journal import Row
+from diffdag.model.sem import SEMPair, simulate_pair
+from diffdag.reproduce.methods import find_method
+from diffdag.reproduce.methods.attempt import attempt
+from diffdag.reproduce.scoring import score
+from diffdag.tables.moments import Moments
+
+P, NEIGHBOURS = 10, 6  # of the paper's experiments with samples
+EPSILON = 0.1  # Assumption 3 of the filtered pairs
+KINDS = {"filtered": f"pairs with epsilon >= {EPSILON}", "unfiltered": "all pairs"}
+SCORES = ("f1", "exact", "skeleton_f1", "skeleton_exact", "true_edges", "claimed", "undirected")
+
+
+@lru_cache(maxsize=256)
+def draw_pair(
+    p: int,
+    neighbours: float,
+    filtered: bool,
+    seed: tuple[int, ...],
+    variances: tuple[float, ...] = (1.0,),
+    variances_drawn: str = "shared",
+) -> SEMPair:
+    """A pair of section 4 of the paper; `filtered` ones satisfy Assumption 3 with epsilon 0.1."""
+    return simulate_pair(
+        p,
+        neighbours=neighbours,
+        variances=variances,
+        variances_drawn=variances_drawn,  # type: ignore[arg-type]
+        min_epsilon=EPSILON if filtered else None,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def draw_data(pair: SEMPair, n: int, seed: Sequence[int]) -> tuple[Moments, Moments]:
+    """Moments of `n` rows of each condition."""
+    rng = np.random.default_rng(seed)
+    return pair.first.sample_moments(n, rng), pair.second.sample_moments(n, rng)
+
+
+def try_method(name: str, pair: SEMPair, data: tuple[Moments, Moments], limit: float | None) -> Row:
+    """The row of one method on one data set; without scores, and with a reason, if it gave no answer."""
+    method = find_method(name)
+    arguments: list[Any] = [*data]
+    if method.knows_order:
+        arguments.append(pair.order)
+    if not method.available:
+        return {**dict.fromkeys(SCORES), "why": f"needs {method.needs}", "seconds": None, "again": True}
+    graph, why, seconds = attempt(method, tuple(arguments), limit)
+    scores = dict.fromkeys(SCORES) if graph is None else vars(score(pair.changed, graph))
+    numbers = {key: float(value) if isinstance(value, bool) else value for key, value in scores.items()}
+    return {**numbers, "why": why, "seconds": seconds}
+
+
+def product(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the columns' values, the last column running fastest.
+
+    >>> product({"a": [1, 2], "b": "xy"})[1]
+    {'a': 1, 'b': 'y'}
+    """
+    rows: list[dict[str, Any]] = [{}]
+    for name, values in columns.items():
+        rows = [{**row, name: value} for row in rows for value in values]
+    return rows

@@ -1,0 +1,45 @@
+"""The methods of this package in the form of the comparators: the order search and Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diffdag._base.arrays import BoolArray
+from diffdag.estimator import DifferenceDAG
+from diffdag.reproduce.methods.method import Method
+from diffdag.reproduce.scoring import graph_of
+from diffdag.results.result import DifferenceResult
+from diffdag.tables.moments import Moments
+
+
+def result_graph(result: DifferenceResult) -> BoolArray:
+    """The edges of an answer as a matrix."""
+    edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
+    return graph_of(result.variables, edges)
+
+
+def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
+    """`DifferenceDAG` with these parameters, on one core."""
+    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second, checks=False).result_)
+
+
+def order(first: Moments, second: Moments) -> BoolArray:
+    """The default of this package."""
+    return fit(first, second)
+
+
+def paper(first: Moments, second: Moments) -> BoolArray:
+    """Algorithm 1 with the linear programme and the default threshold, which falls with the number of rows."""
+    return fit(first, second, method="paper")
+
+
+def paper_fixed(first: Moments, second: Moments) -> BoolArray:
+    """Algorithm 1 with epsilon at 0.1 whatever the number of rows, and a penalty of 0.3 sqrt(log p / n)."""
+    return fit(first, second, method="paper", penalty="rate:0.3", threshold=0.1)
+
+
+METHODS = (
+    Method("order", "order search by a joint score, the default of diffdag", order),
+    Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
+    Method("paper-fixed", "the same with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
+)

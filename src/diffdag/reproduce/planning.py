@@ -1,0 +1,307 @@
+"""How many rows a study needs, as far as the theorems say (Ghoshal, Bello and Honorio, section 3).
+
+The formulas are those of `diffdag.reproduce.theory`, for standardised variables, and one lower bound of our
+own. The theorems' sufficient numbers are worst-case and far from practice; the text says so, and leaves room
+for what simulations show.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from diffdag._base.errors import InputError
+from diffdag._base.words import plural
+from diffdag.reproduce.theory import (
+    PAPER_EPSILON,
+    PAPER_EXPONENTS,
+    Scale,
+    check_delta,
+    lower_bound,
+    plain,
+    refined_samples,
+    theorem3_samples,
+)
+
+WIDTH = 100
+LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
+
+
+def rows_at(C: float, p: int) -> int:
+    """``floor(e^C log p)``, the number of rows in the paper's experiments.
+
+    >>> rows_at(9, 10)
+    18658
+    """
+    return math.floor(math.exp(C) * math.log(p))
+
+
+def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
+    """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
+
+    Ours, not the paper's. In the first model nothing acts on anything; in the second ``k`` variables of one
+    half have one cause each, all different, in the other half, with partial correlation ``2 epsilon``. A row of
+    the second table then tells at most ``k w^2 / 2`` nats, ``w^2 = 4 epsilon^2 / (1 - 4 epsilon^2)``, and by
+    Fano's inequality the error, averaged over the family, is at least 1/2. The best ``k <= changes`` is taken.
+
+    >>> round(effect_lower_bound(157, 12, 0.1))
+    184
+    """
+    few, many = p // 2, p - p // 2
+    k = np.arange(1, min(changes, few) + 1)
+    choices = (
+        gammaln(few + 1) - gammaln(k + 1) - gammaln(few - k + 1) + gammaln(many + 1) - gammaln(many - k + 1)
+    )
+    strength = 4 * epsilon**2 / (1 - 4 * epsilon**2)
+    return max(0.0, float(((choices / 2 - math.log(2)) / (k * strength / 2)).max()))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the theorems say about a study in preparation. Numbers of rows are for each of the two tables.
+
+    Attributes
+    ----------
+    p, changes, parents : int
+        Variables, changes, and changed causes of one variable at most (``d'``).
+    nonzeros : int
+        Non-zero entries of Delta (``d``).
+    entry : float
+        Their absolute size.
+    epsilon, delta : float
+        Accuracy and probability of failure.
+    samples : int or None
+        Rows at hand.
+    lower_theorem4, lower_effect : float
+        With so many rows or fewer no method succeeds: by Theorem 4, and by its argument for changes of partial
+        correlation ``2 epsilon``.
+    upper_theorem3, upper_refined : float
+        Sufficient if the incoherence condition holds: by Theorem 3, and by its proof without generous steps.
+    correlation_limit : float
+        What no correlation may exceed for the incoherence condition to hold, ``1 / (2 d)``.
+    epsilon_limit : float
+        What epsilon of Assumption 3 can then be at most, ``2 / (3 d)``.
+    scale : dict of int to int
+        The paper's experiments: ``floor(e^C log p)`` for each C.
+    exponent : float or None
+        The C of the rows at hand.
+    measured : str or None
+        What simulations show, one line.
+    """
+
+    p: int
+    changes: int
+    parents: int
+    nonzeros: int
+    entry: float
+    epsilon: float
+    delta: float
+    samples: int | None
+    lower_theorem4: float
+    lower_effect: float
+    upper_theorem3: float
+    upper_refined: float
+    correlation_limit: float
+    epsilon_limit: float
+    scale: dict[int, int]
+    exponent: float | None
+    measured: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON."""
+        return plain(asdict(self))
+
+    def text(self) -> str:
+        """The plan for the terminal."""
+        rows = "" if self.samples is None else f", {plural(self.samples, 'row')} in each table"
+        head = f"{plural(self.p, 'variable')}, {plural(self.changes, 'change')}{rows}"
+        blocks = [self._lower(), self._upper(), self._experiments(), self._simulations()]
+        return "\n\n".join([head, *blocks])
+
+    def _lower(self) -> str:
+        parents = plural(self.parents, "changed cause")
+        lines = _table(
+            "Too few rows for any method (it errs at least half of the time on the worst pair)",
+            {
+                f"Theorem 4, at most {parents} a variable": _count(math.floor(self.lower_theorem4)),
+                f"its argument for changes of partial correlation {2 * self.epsilon:.3g}": _count(
+                    math.floor(self.lower_effect)
+                ),
+            },
+        )
+        return lines + self._verdict()
+
+    def _verdict(self) -> str:
+        if self.samples is None:
+            return ""
+        if self.samples <= self.lower_theorem4:
+            said = "are too few, by Theorem 4"
+        elif self.samples <= self.lower_effect:
+            said = f"are too few if changes of partial correlation can be as small as {2 * self.epsilon:.3g}"
+        else:
+            said = "are above both; that does not mean that they are enough"
+        return "\n" + _wrap(f"{_count(self.samples)} {said}.")
+
+    def _upper(self) -> str:
+        lines = _table(
+            f"Enough rows for Algorithm 1 (epsilon {self.epsilon:g}, probability of failure {self.delta:g})",
+            {
+                "Theorem 3, order d^2 / epsilon^2 log(p / delta)": _count(self.upper_theorem3),
+                "its proof without generous steps": _count(self.upper_refined),
+            },
+        )
+        return f"{lines}\n{_wrap(self._caution())}"
+
+    def _caution(self) -> str:
+        """What the sufficient numbers are worth."""
+        text = (
+            f"These are worst-case numbers, for standardised variables and d = {self.nonzeros} non-zero "
+            f"entries of size {self.entry:.3g} in the difference of the precision matrices; far fewer rows do "
+            "in practice. They count only if the incoherence condition holds, and that takes at least that "
+            f"no correlation in either table exceeds 1/(2d) = {self.correlation_limit:.2g}."
+        )
+        if self.epsilon > self.epsilon_limit:
+            text += (
+                f" Changes of partial correlation {2 * self.epsilon:.3g} and that condition exclude each other "
+                f"(epsilon is at most 2/(3d) = {self.epsilon_limit:.2g} under it): the theorem is silent here."
+            )
+        return text
+
+    def _experiments(self) -> str:
+        columns = [(f"C = {c}", f"{n:,}") for c, n in self.scale.items()]
+        lines = ["Rows in the paper's experiments at this p, floor(e^C log p)"]
+        lines += ["  " + "".join(f"{column[line]:>10}" for column in columns) for line in (0, 1)]
+        if self.exponent is not None:
+            lines.append(_wrap(f"{_count(self.samples or 0)} are C = {self.exponent:.1f}."))
+        return "\n".join(lines)
+
+    def _simulations(self) -> str:
+        said = self.measured or "No measurement was given; simulate pairs of this size with diffdag simulate."
+        return f"What simulations show\n{_wrap(said)}"
+
+
+def plan(
+    p: int,
+    changes: int,
+    *,
+    parents: int | None = None,
+    epsilon: float = PAPER_EPSILON,
+    delta: float = 0.05,
+    samples: int | None = None,
+    nonzeros: int | None = None,
+    entry: float | None = None,
+    measured: str | None = None,
+) -> Plan:
+    """What the theorems say about a study of so many variables and expected changes.
+
+    Parameters
+    ----------
+    p : int
+        Number of variables.
+    changes : int
+        Number of changed effects expected.
+    parents : int, optional
+        The largest number of changed causes of one variable. If left out, the smallest with which the family
+        of Theorem 4, in which half the variables have that many, has so many changes.
+    epsilon : float
+        Half the smallest change of a partial correlation that has to be found; 0.1 in the paper.
+    delta : float
+        Probability of failure, at most 1/2.
+    samples : int, optional
+        Rows at hand in each table, the smaller number if they differ.
+    nonzeros : int, optional
+        Non-zero entries of Delta. If left out ``2 changes + 1``, the fewest there can be unless entries cancel:
+        two mirrored entries for each change and the diagonal of one common cause.
+    entry : float, optional
+        Their absolute size for standardised variables. If left out ``2 epsilon``, the smallest that a threshold
+        of epsilon tells from zero, which is the most favourable case.
+    measured : str, optional
+        What simulations show, for the last lines of the text.
+
+    Examples
+    --------
+    >>> answer = plan(157, 12, samples=100)
+    >>> answer.nonzeros, round(answer.lower_theorem4, 1), round(answer.lower_effect)
+    (25, 2.2, 184)
+    >>> f"{answer.upper_theorem3:.1e} {answer.upper_refined:.1e}"
+    '1.8e+13 2.9e+07'
+    """
+    _check_counts(p, changes, parents, samples, nonzeros)
+    _check_sizes(epsilon, entry)
+    check_delta(delta)
+    parents = min(max(1, -(-changes // (p // 2))), p - 1) if parents is None else parents
+    nonzeros = 2 * changes + 1 if nonzeros is None else nonzeros
+    entry = 2 * epsilon if entry is None else entry
+    scale = Scale(p=p, change=nonzeros * entry)
+    return Plan(
+        p=int(p),
+        changes=int(changes),
+        parents=int(parents),
+        nonzeros=int(nonzeros),
+        entry=entry,
+        epsilon=epsilon,
+        delta=delta,
+        samples=None if samples is None else int(samples),
+        lower_theorem4=lower_bound(p, parents),
+        lower_effect=effect_lower_bound(p, changes, epsilon),
+        upper_theorem3=theorem3_samples(scale, epsilon, delta),
+        upper_refined=refined_samples(scale, epsilon, delta),
+        correlation_limit=1 / (2 * nonzeros),
+        epsilon_limit=2 / (3 * nonzeros),
+        scale={c: rows_at(c, p) for c in PAPER_EXPONENTS},
+        exponent=None if samples is None else math.log(samples / math.log(p)),
+        measured=measured,
+    )
+
+
+def _check_counts(p: int, changes: int, parents: int | None, samples: int | None, nonzeros: int | None) -> None:
+    values = {"p": p, "changes": changes, "parents": parents, "samples": samples, "nonzeros": nonzeros}
+    for name, value in values.items():
+        if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
+            raise InputError(f"{name} must be a whole number; it is {value!r}")
+    if not 2 <= p <= LARGEST:
+        raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
+    pairs = p * (p - 1) // 2
+    if not 1 <= changes <= pairs:
+        raise InputError(f"changes must be between 1 and the {pairs} pairs of variables; it is {changes}")
+    most = min(p - 1, changes)
+    if parents is not None and not 1 <= parents <= most:
+        raise InputError(
+            f"parents counts the changed causes of one variable, between 1 and {most} here; it is {parents}"
+        )
+    if samples is not None and samples < 2:
+        raise InputError(f"samples is a number of rows, at least 2; it is {samples}")
+    if nonzeros is not None and not 2 * changes + 1 <= nonzeros <= p * p:
+        raise InputError(
+            f"nonzeros must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}"
+        )
+
+
+def _check_sizes(epsilon: float, entry: float | None) -> None:
+    if not SMALLEST <= epsilon < 0.5:
+        raise InputError(
+            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
+        )
+    if entry is not None and not 0 < entry < math.inf:
+        raise InputError(f"entry must be a positive number; it is {entry}")
+
+
+def _count(rows: float) -> str:
+    if rows < 1e7:
+        return plural(int(rows), "row") if rows < 1e4 else f"{rows:,.0f} rows"
+    exponent = math.floor(math.log10(rows))
+    return f"{rows / 10**exponent:.1f} * 10^{exponent} rows"
+
+
+def _table(title: str, cells: dict[str, str]) -> str:
+    width = max(map(len, cells)) + 2
+    return "\n".join([title, *(f"  {name:<{width}}{value}" for name, value in cells.items())])
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  ")

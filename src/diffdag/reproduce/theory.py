@@ -1,0 +1,436 @@
+"""The theorems of the paper as numbers (Ghoshal, Bello and Honorio, section 3 and appendices A and B).
+
+For two known models `conditions` works out whether the incoherence condition of Theorem 3 holds and how many
+rows Theorem 3, Corollary 2, Theorem 4 and appendix B speak of. The constants come from the proofs; where the
+paper has a slip, the formula here is the corrected one. docs/theory.md derives each and says which are
+worst-case.
+
+``Delta`` is ``Omega1 - Omega2``, ``|.|_1`` the sum of absolute entries, ``d`` the number of non-zero entries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import InputError
+from diffdag.model.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon
+
+RAVIKUMAR = 3200.0  # 128 (1 + 4 s^2)^2 with s = 1: Lemma 1 of Ravikumar et al. (2011) for Gaussian variables
+PAPER_EPSILON = 0.1
+PAPER_EXPONENTS = range(5, 14)
+SUBSET_VARIABLES = 12  # beyond so many variables the up to 2^p sets of Assumption 3 are not visited
+ROUNDING = 1e-8  # entries of Delta below this, on the scale of partial correlations, are zero
+
+
+def largest_off_diagonal(first: FloatArray, second: FloatArray) -> float:
+    """``K^o_max``: the largest absolute off-diagonal entry of the Kronecker product of two covariances.
+
+    An entry is ``Sigma1[i, k] Sigma2[j, l]``; it lies off the diagonal unless ``i = k`` and ``j = l``. The
+    subscripts printed in Theorem 3 are others: see `printed_off_diagonal`.
+
+    >>> largest_off_diagonal(np.eye(2), np.array([[1.0, 0.1], [0.1, 2.0]]))
+    0.1
+    """
+    sizes = [np.abs(sigma) for sigma in (first, second)]
+    largest = [float(size.max()) for size in sizes]
+    off = [float((size - np.diag(np.diag(size))).max()) for size in sizes]
+    return max(off[0] * largest[1], largest[0] * off[1])
+
+
+def printed_off_diagonal(first: FloatArray, second: FloatArray) -> float:
+    """``K^o_max`` as printed: the largest ``|Sigma1[i, j] Sigma2[k, l]|`` with ``(i, j) != (k, l)``.
+
+    This takes in products of two variances, which is why no two models with a change satisfy the condition
+    in its printed form.
+    """
+    one, two = np.abs(first).ravel(), np.abs(second).ravel()
+    i, k = int(one.argmax()), int(two.argmax())
+    if i != k:
+        return float(one[i] * two[k])
+    return max(
+        float(one[i] * np.delete(two, k).max(initial=0)), float(np.delete(one, i).max(initial=0) * two[k])
+    )
+
+
+def smallest_diagonal(first: FloatArray, second: FloatArray) -> float:
+    """``K^d_min``: the smallest diagonal entry of the Kronecker product of two covariances.
+
+    That is ``min_i Sigma1[i, i] min_j Sigma2[j, j]``. As printed it is ``min_i Sigma1[i, i] Sigma2[i, i]``,
+    which is larger unless one variable has the smallest variance in both models.
+    """
+    return float(np.diag(first).min() * np.diag(second).min())
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the sample sizes depend on besides epsilon and delta.
+
+    Attributes
+    ----------
+    p : int
+        Number of variables.
+    change : float
+        ``|Delta|_1``.
+    variance : float
+        The largest variance of a variable in either model.
+    entries : float
+        ``|Sigma1|_max + |Sigma2|_max``.
+    diagonal : float
+        ``K^d_min``.
+    """
+
+    p: int
+    change: float
+    variance: float = 1.0
+    entries: float = 2.0
+    diagonal: float = 1.0
+
+
+def theorem3_constant(scale: Scale) -> float:
+    """``C = sqrt(2 c) (2 + c' |Delta|_1)`` with ``c = 3200 variance^2`` and ``c' = sqrt(c) + entries``."""
+    root = math.sqrt(RAVIKUMAR) * scale.variance
+    return math.sqrt(2) * root * (2 + (root + scale.entries) * scale.change)
+
+
+def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
+    """Rows in each table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
+
+    The printed theorem lacks the 36; its proof needs ``lambda <= K^d_min epsilon / 6``. For delta up to 1/2.
+
+    >>> f"{theorem3_samples(Scale(p=10, change=1.0), epsilon=0.1, delta=0.05):.1e}"
+    '5.1e+11'
+    """
+    if epsilon <= 0:
+        return math.inf
+    rows = (6 * theorem3_constant(scale) / (scale.diagonal * epsilon)) ** 2 * math.log(2 * scale.p / delta)
+    return math.ceil(max(rows, 2 * math.log(8 * scale.p**2 / delta)))
+
+
+def refined_samples(scale: Scale, epsilon: float, delta: float) -> float:
+    """Rows with which the statement of Theorem 3 holds, by the same proof without its generous steps.
+
+    The proof asks for covariances within ``t`` of the truth, ``6 (2 t + |Delta|_1 (entries t + t^2)) =
+    K^d_min epsilon``. This is solved for ``t``, and `rows_for_deviation` says how many rows that takes.
+
+    >>> f"{refined_samples(Scale(p=10, change=1.0), epsilon=0.1, delta=0.05):.1e}"
+    '1.9e+06'
+    """
+    target = scale.diagonal * epsilon / 6
+    linear = 2 + scale.change * scale.entries
+    deviation = 2 * target / (linear + math.sqrt(linear**2 + 4 * scale.change * target))
+    return rows_for_deviation(scale.p, scale.variance, deviation, delta)
+
+
+def rows_for_deviation(p: int, variance: float, deviation: float, delta: float) -> float:
+    """Rows of Gaussian data with which two covariance matrices are, with probability 1 - delta, that close.
+
+    ``|S[i, j] - Sigma[i, j]| <= variance (2 sqrt(x / n) + 2 x / n)`` for all entries of both, with
+    ``x = log(2 p (p + 1) / delta)``: the bound of Laurent and Massart (2000) for weighted sums of chi-squares,
+    since a sample covariance is a difference of two.
+    """
+    if deviation <= 0:
+        return math.inf
+    ratio = 2 * deviation / variance
+    root = ratio / (math.sqrt(1 + ratio) + 1) / 2  # of y = x / n in 2 sqrt(y) + 2 y = deviation / variance
+    return math.ceil(math.log(2 * p * (p + 1) / delta) / root**2)
+
+
+def indirect_samples(p: int, norm: float, variance: float, epsilon: float, delta: float) -> float:
+    """Rows with which two precision matrices, estimated separately, give Delta within epsilon (appendix B).
+
+    ``2 (C1 C / e)^2 log(2 p / sqrt(f))``, ``C1 = sqrt(3200) variance`` and ``C = 4 norm^2``, which is that
+    of CLIME (Cai, Liu and Luo 2011, Theorem 6), where `norm` is the largest absolute column sum of either
+    precision matrix. So that the difference is within epsilon with probability 1 - delta, ``e = epsilon / 2``
+    and ``f = delta / 2``.
+    """
+    if epsilon <= 0:
+        return math.inf
+    constants = math.sqrt(RAVIKUMAR) * variance * 4 * norm**2
+    rows = 2 * (constants / (epsilon / 2)) ** 2 * math.log(2 * p / math.sqrt(delta / 2))
+    return math.ceil(max(rows, 2 * math.log(8 * p**2 / delta)))
+
+
+def lower_bound(p: int, parents: int) -> float:
+    """Theorem 4: with at most so many rows every method errs, on some pair, with probability at least 1/2.
+
+    ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes a variable, or 0.
+
+    >>> round(lower_bound(157, 3), 2)
+    4.89
+    """
+    if parents < 1 or 2 * parents >= p:
+        return 0.0
+    return max(0.0, parents / 2 * math.log(p / (2 * parents)) - 2 / p * math.log(2))
+
+
+@dataclass(frozen=True)
+class Incoherence:
+    """The two sides of the condition of Theorem 3, ``K^o_max <= l1 l2 / (2 d)``.
+
+    Attributes
+    ----------
+    k_off, k_off_printed, k_diagonal : float
+        ``K^o_max``, the same as printed, and ``K^d_min``.
+    eigenvalues : (float, float)
+        The smallest eigenvalue of each covariance matrix.
+    ratio : float
+        ``K^o_max`` divided by what is allowed for ``d = |Delta|_0``.
+    holds : bool
+        Whether that is at most 1. If not, Theorem 3 says nothing, whatever the number of rows.
+    holds_everywhere : bool or None
+        The same for the densest difference, as Corollary 2 asks; None beyond 12 variables.
+    """
+
+    k_off: float
+    k_off_printed: float
+    k_diagonal: float
+    eigenvalues: tuple[float, float]
+    ratio: float
+    holds: bool
+    holds_everywhere: bool | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in each table; the sufficient ones count only if the incoherence condition holds.
+
+    Attributes
+    ----------
+    theorem3, refined : float
+        Sufficient for Delta within epsilon by Theorem 3, and by its proof without generous steps.
+    indirect, indirect_refined : float
+        The same for separate estimation (appendix B), which needs no incoherence.
+    corollary2 : float or None
+        Sufficient on all sets of Assumption 3 at once; None beyond 12 variables.
+    lower : float
+        Theorem 4: not sufficient for any method.
+    """
+
+    theorem3: float
+    refined: float
+    indirect: float
+    indirect_refined: float
+    corollary2: float | None
+    lower: float
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the theorems say about two known models.
+
+    Attributes
+    ----------
+    p, changes, parents : int
+        Variables, changed edges, and the largest number of changed causes of one variable (``d'``).
+    equal_noise : bool
+        Whether no noise variance changed; Theorem 1 holds only then.
+    invariant : bool
+        Assumption 3 (i): nothing changed at variables whose row of Delta is zero.
+    nonzeros, densest : int, int or None
+        ``|Delta|_0``, mirrored entries counted twice as in the proof; and its largest value over the sets of
+        Assumption 3, the paper's ``d``. What is over these sets is None beyond 12 variables.
+    change, densest_change : float, float or None
+        ``|Delta|_1``, and its largest value over those sets.
+    epsilon, delta : float
+        Accuracy of Delta and probability of failure to which the sample sizes belong.
+    epsilon_assumption : float or None
+        The largest epsilon of Assumption 3 (ii), which speaks of partial correlations.
+    epsilon_entries : float or None
+        Half the smallest entry of Delta that Algorithm 1 has to tell from zero, diagonal entries included. Its
+        threshold must be below this; Assumption 3 does not see to it.
+    constant : float
+        ``C`` of Theorem 3.
+    incoherence : Incoherence
+    rows : Rows
+    """
+
+    p: int
+    changes: int
+    parents: int
+    equal_noise: bool
+    invariant: bool
+    nonzeros: int
+    densest: int | None
+    change: float
+    densest_change: float | None
+    epsilon: float
+    delta: float
+    epsilon_assumption: float | None
+    epsilon_entries: float | None
+    constant: float
+    incoherence: Incoherence
+    rows: Rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON; what is infinite is None."""
+        return plain(asdict(self))
+
+
+def conditions(
+    first: LinearSEM, second: LinearSEM, *, epsilon: float | None = None, delta: float = 0.05
+) -> Conditions:
+    """What the theorems say about two known models, in the units the models are in.
+
+    Parameters
+    ----------
+    first, second : LinearSEM
+        Two models over the same variables with a common causal order.
+    epsilon : float, optional
+        Accuracy asked of Delta. If left out, that of Assumption 3; beyond 12 variables, where it is not worked
+        out, and where nothing changed, the paper's 0.1.
+    delta : float
+        Probability of failure, at most 1/2.
+
+    Examples
+    --------
+    >>> answer = conditions(LinearSEM([[0, 0], [0, 0]]), LinearSEM([[0, 0], [0.12, 0]]), epsilon=0.05)
+    >>> answer.nonzeros, round(answer.incoherence.ratio, 2), answer.incoherence.holds
+    (3, 0.81, True)
+    >>> f"{answer.rows.theorem3:.1e} {answer.rows.refined:.1e}"
+    '1.2e+11 2.1e+06'
+    """
+    _check_models(first, second, epsilon, delta)
+    pair = SEMPair(first, second)
+    sets = _over_sets(pair) if len(first.names) <= SUBSET_VARIABLES else None
+    assumed = assumption_epsilon(pair) if sets else None
+    if epsilon is None:
+        epsilon = assumed if assumed is not None and math.isfinite(assumed) else PAPER_EPSILON
+    difference, nonzero = _difference(first.precision(), second.precision())
+    scale = _scale(pair, float(np.abs(difference).sum()))
+    parents = int(pair.changed.sum(axis=1).max())
+    return Conditions(
+        p=scale.p,
+        changes=int(pair.changed.sum()),
+        parents=parents,
+        equal_noise=bool((first.noise_variances == second.noise_variances).all()),
+        invariant=_invariant(pair, nonzero),
+        nonzeros=int(nonzero.sum()),
+        densest=sets.nonzeros if sets else None,
+        change=scale.change,
+        densest_change=sets.change if sets else None,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_assumption=assumed,
+        epsilon_entries=sets.smallest / 2 if sets else None,
+        constant=theorem3_constant(scale),
+        incoherence=_incoherence(pair, int(nonzero.sum()), sets.nonzeros if sets else None),
+        rows=_rows(pair, scale, sets, epsilon, delta),
+    )
+
+
+@dataclass(frozen=True)
+class _OverSets:
+    """Extremes of the differences over the sets of Assumption 3."""
+
+    nonzeros: int
+    change: float
+    smallest: float
+
+
+def _over_sets(pair: SEMPair) -> _OverSets:
+    """Visit every ancestral set of the difference DAG."""
+    changed = pair.changed
+    sigmas = pair.first.covariance(), pair.second.covariance()
+    nonzeros, change, smallest = 0, 0.0, math.inf
+    for members in ancestral_sets(changed):
+        if members:
+            block = np.ix_(members, members)
+            difference, nonzero = _difference(
+                *(np.linalg.inv(sigma[block]).astype(np.float64) for sigma in sigmas)
+            )
+            inside = changed[block]
+            needed = inside | np.diag(inside.any(axis=0))  # changed edges, and the diagonal of their causes
+            nonzeros = max(nonzeros, int(nonzero.sum()))
+            change = max(change, float(np.abs(difference).sum()))
+            smallest = min(smallest, float(np.abs(difference[needed]).min(initial=math.inf)))
+    return _OverSets(nonzeros, change, smallest)
+
+
+def _difference(first: FloatArray, second: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """``first - second`` with rounding errors set to zero, and where it is not zero."""
+    difference = first - second
+    size = (np.diag(first) * np.diag(second)) ** 0.25
+    nonzero = np.abs(difference) > ROUNDING * np.outer(size, size)
+    return np.where(nonzero, difference, 0.0), nonzero
+
+
+def _scale(pair: SEMPair, change: float) -> Scale:
+    sigmas = pair.first.covariance(), pair.second.covariance()
+    return Scale(
+        p=len(pair.first.names),
+        change=change,
+        variance=max(float(np.diag(sigma).max()) for sigma in sigmas),
+        entries=sum(float(np.abs(sigma).max()) for sigma in sigmas),
+        diagonal=smallest_diagonal(*sigmas),
+    )
+
+
+def _incoherence(pair: SEMPair, nonzeros: int, densest: int | None) -> Incoherence:
+    sigmas = pair.first.covariance(), pair.second.covariance()
+    one, two = (float(np.linalg.eigvalsh(sigma)[0]) for sigma in sigmas)
+    unit = 2 * largest_off_diagonal(*sigmas) / (one * two)
+    return Incoherence(
+        k_off=largest_off_diagonal(*sigmas),
+        k_off_printed=printed_off_diagonal(*sigmas),
+        k_diagonal=smallest_diagonal(*sigmas),
+        eigenvalues=(one, two),
+        ratio=unit * nonzeros,
+        holds=unit * nonzeros <= 1,
+        holds_everywhere=None if densest is None else unit * densest <= 1,
+    )
+
+
+def _rows(pair: SEMPair, scale: Scale, sets: _OverSets | None, epsilon: float, delta: float) -> Rows:
+    norm = max(float(np.abs(sem.precision()).sum(axis=0).max()) for sem in (pair.first, pair.second))
+    return Rows(
+        theorem3=theorem3_samples(scale, epsilon, delta),
+        refined=refined_samples(scale, epsilon, delta),
+        indirect=indirect_samples(scale.p, norm, scale.variance, epsilon, delta),
+        indirect_refined=rows_for_deviation(scale.p, scale.variance, epsilon / (8 * norm**2), delta),
+        corollary2=theorem3_samples(replace(scale, change=sets.change), epsilon, delta) if sets else None,
+        lower=lower_bound(scale.p, int(pair.changed.sum(axis=1).max())),
+    )
+
+
+def _invariant(pair: SEMPair, nonzero: NDArray[np.bool_]) -> bool:
+    """Assumption 3 (i)."""
+    moved = pair.changed.any(axis=0) | pair.changed.any(axis=1)
+    moved |= pair.first.noise_variances != pair.second.noise_variances
+    return not bool((moved & ~nonzero.any(axis=1)).any())
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """The same for JSON: what is infinite becomes None."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, dict):
+            return plain(value)
+        return None if isinstance(value, float) and math.isinf(value) else value
+
+    return {name: one(value) for name, value in values.items()}
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a probability of failure for which the constants do not hold."""
+    if not 0 < delta <= 0.5:
+        raise InputError(f"delta is a probability of failure, above 0 and at most 0.5; it is {delta}")
+
+
+def _check_models(first: LinearSEM, second: LinearSEM, epsilon: float | None, delta: float) -> None:
+    check_delta(delta)
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise InputError(f"epsilon must be a positive number; it is {epsilon}")
+    if first.names != second.names:
+        raise InputError("the two models have different variables; name and order them alike in both")
+    try:
+        SEMPair(first, second).order  # noqa: B018 - raises
+    except InputError:
+        raise InputError(
+            "the two models have no common causal order, which the theorems assume; remove the reversed effects"
+        ) from None

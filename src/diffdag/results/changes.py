@@ -1,0 +1,208 @@
+"""What can change: the effect of one variable on another, a noise variance, an intercept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from diffdag.model.sem import LinearSEM
+
+CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
+
+
+def classify_change(weight_first: float, weight_second: float, absent_first: bool, absent_second: bool) -> str:
+    """Name the kind of change of one directed edge.
+
+    Parameters
+    ----------
+    weight_first, weight_second : float
+        Effect of the source on the target in each condition.
+    absent_first, absent_second : bool
+        Whether the effect counts as absent in that condition. If it counts as absent in both although
+        the edge changed, the weaker of the two is taken to be the absent one.
+
+    Returns
+    -------
+    str
+        One of `CHANGES`.
+
+    Examples
+    --------
+    >>> classify_change(0.0, 0.8, True, False)
+    'added'
+    >>> classify_change(0.9, 0.4, False, False)
+    'weakened'
+    >>> classify_change(0.5, -0.4, False, False)
+    'reversed-sign'
+    """
+    grows = abs(weight_second) > abs(weight_first)
+    if absent_first and absent_second:
+        return "added" if grows else "removed"
+    if absent_first:
+        return "added"
+    if absent_second:
+        return "removed"
+    if weight_first * weight_second < 0:
+        return "reversed-sign"
+    return "strengthened" if grows else "weakened"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One changed edge.
+
+    Parameters
+    ----------
+    source, target : str
+        Names of the variables; for an undirected edge, in the order of the columns.
+    directed : bool
+        False where the data do not tell cause from effect.
+    change : str, optional
+        One of `CHANGES`; None for undirected edges.
+    weight_first, weight_second : float, optional
+        Effect of source on target in each condition, in the user's units.
+    delta : float, optional
+        `weight_first - weight_second`.
+    stderr : float, optional
+        Standard error of `delta`.
+    confidence : float, optional
+        Probability that the claim is right, 0 to 1, worked out from resamples (docs/trust.md).
+    low, high : float, optional
+        95 % interval for `delta`, from rows that had no part in finding the edge.
+
+    Notes
+    -----
+    A number that is not finite is stored as None: unknown.
+
+    Examples
+    --------
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> str(edge)
+    'Raf -> Mek'
+    """
+
+    source: str
+    target: str
+    directed: bool = True
+    change: str | None = None
+    weight_first: float | None = None
+    weight_second: float | None = None
+    delta: float | None = None
+    stderr: float | None = None
+    confidence: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.change is not None and self.change not in CHANGES:
+            raise ValueError(f"change is {self.change!r}; expected one of {', '.join(CHANGES)}")
+        if self.source == self.target:
+            raise ValueError(f"an edge joins {self.source!r} with itself")
+        object.__setattr__(self, "directed", bool(self.directed))
+        plain_numbers(self, NUMBERS)
+
+    @property
+    def kind(self) -> str:
+        """The change in a word; ``"changed"`` if it is unknown, ``"undirected"`` without a direction."""
+        return (self.change or "changed") if self.directed else "undirected"
+
+    def __str__(self) -> str:
+        return f"{self.source} {'->' if self.directed else '--'} {self.target}"
+
+
+# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
+ABSENT_ERRORS = 2.576
+NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence", "low", "high")
+# Columns of the table of edges only where some edge has them.
+RARE = ("confidence", "low", "high")
+
+
+@dataclass(frozen=True)
+class NoiseChange:
+    """A variable whose noise variance changed: its own part, which its causes do not explain.
+
+    Parameters
+    ----------
+    variable : str
+    variance_first, variance_second : float, optional
+        Noise variance in each condition, in the user's units.
+    ratio : float, optional
+        `variance_first / variance_second`.
+    pvalue : float, optional
+        Of equal variances, for this variable alone; it does not know of the search.
+    confidence : float, optional
+        Probability that the claim is right, worked out from resamples.
+    """
+
+    variable: str
+    variance_first: float | None = None
+    variance_second: float | None = None
+    ratio: float | None = None
+    pvalue: float | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        plain_numbers(self, ("variance_first", "variance_second", "ratio", "pvalue", "confidence"))
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """A variable whose intercept changed: its mean moved by more than its causes explain.
+
+    Parameters
+    ----------
+    variable : str
+    mean_first, mean_second : float, optional
+        Mean in each condition.
+    delta : float, optional
+        Change of the intercept, first minus second: what is left of the difference of the means after what the
+        variables before it in the causal order account for.
+    stderr : float, optional
+        Standard error of `delta`.
+    pvalue : float, optional
+        Of no change, for this variable alone.
+    confidence : float, optional
+        Probability that the claim is right, worked out from resamples.
+    """
+
+    variable: str
+    mean_first: float | None = None
+    mean_second: float | None = None
+    delta: float | None = None
+    stderr: float | None = None
+    pvalue: float | None = None
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        plain_numbers(self, ("mean_first", "mean_second", "delta", "stderr", "pvalue", "confidence"))
+
+
+def plain_numbers(record: object, names: Iterable[str]) -> None:
+    """Store plain floats in a frozen record; what is not finite is unknown, None."""
+    for name in names:
+        value = getattr(record, name)
+        known = value is not None and math.isfinite(value)
+        object.__setattr__(record, name, float(value) if known else None)
+
+
+def estimated_edge(
+    source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
+) -> Edge:
+    """A directed edge with weights in both conditions, their standard errors and that of their difference."""
+    (before, after), (error1, error2) = weights, errors
+    absent = abs(before) <= ABSENT_ERRORS * error1, abs(after) <= ABSENT_ERRORS * error2
+    change = classify_change(before, after, *absent)
+    return Edge(source, target, True, change, before, after, before - after, stderr)
+
+
+def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM) -> tuple[Edge, ...]:
+    """Directed edges (effect, cause) with the weights of two models."""
+    edges = []
+    for i, j in sorted(directed):
+        before, after = float(first.weights[i, j]), float(second.weights[i, j])
+        change = classify_change(before, after, before == 0, after == 0) if before != after else None
+        edges.append(
+            Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
+        )
+    return tuple(edges)

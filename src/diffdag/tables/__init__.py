@@ -1,0 +1,1 @@
+"""What users bring, as two aligned tables and their moments."""

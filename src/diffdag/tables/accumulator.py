@@ -1,0 +1,88 @@
+"""Blocks of rows in, number of rows, mean and scatter out.
+
+A block is centred at its own mean, multiplied with itself, and merged with what came before by the update of
+Chan, Golub and LeVeque (1983). A rounded mean is kept together with what rounding cost it, so that a spread far
+smaller than the mean loses nothing, however many blocks there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffdag._base.arrays import FloatArray
+
+
+def block_rows(p: int) -> int:
+    """Rows of a block of p columns.
+
+    So many that the p x p arrays cost little beside the product, and else so few that a block stays in the
+    processor's cache, or below 64 MiB.
+    """
+    return max(1024, (1 << 17) // p, min(4 * p, (1 << 23) // p))
+
+
+class Accumulator:
+    """Number of rows, mean and scatter of the blocks added so far.
+
+    Parameters
+    ----------
+    p : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> sums = Accumulator(2)
+    >>> sums.add(np.array([[1.0, 2.0], [3.0, 2.0]]))
+    >>> sums.add(np.array([[5.0, 8.0]]))
+    >>> sums.n, sums.mean
+    (3, array([3., 4.]))
+    >>> sums.scatter
+    array([[ 8., 12.],
+           [12., 24.]])
+    """
+
+    def __init__(self, p: int) -> None:
+        self.n = 0
+        self.mean: FloatArray = np.zeros(p)
+        self._rest: FloatArray = np.zeros(p)  # what the rounded mean lacks
+        self.scatter: FloatArray = np.zeros((p, p))
+        self._product: FloatArray | None = None
+
+    def add(self, values: NDArray[np.generic], *, overwrite: bool = False) -> None:
+        """Add rows of numbers, at least one; `overwrite` allows float64 values to be spoiled."""
+        rows = len(values)
+        mean = values.mean(axis=0, dtype=np.float64)
+        block = np.subtract(values, mean, dtype=np.float64, out=values if overwrite else None, casting="unsafe")
+        rest = block.sum(axis=0) / rows
+        if self.n == 0:
+            self.n, self.mean, self._rest, self.scatter = rows, mean, rest, block.T @ block
+            add_square(self.scatter, rest, -float(rows))
+            return
+        if self._product is None:
+            self._product = np.empty_like(self.scatter)
+        self.scatter += np.matmul(block.T, block, out=self._product)
+        add_square(self.scatter, rest, -float(rows))
+        self._merge(rows, mean, rest)
+
+    def _merge(self, rows: int, mean: FloatArray, rest: FloatArray) -> None:
+        n = self.n + rows
+        shift = (mean - self.mean) + (rest - self._rest)
+        add_square(self.scatter, shift, self.n * (rows / n))
+        step = self._rest + shift * (rows / n)
+        moved = self.mean + step
+        # The sum's rounding error, exactly (Knuth).
+        back = moved - self.mean
+        self._rest = (self.mean - (moved - back)) + (step - back)
+        self.n, self.mean = n, moved
+
+
+def add_square(matrix: FloatArray, vector: FloatArray, factor: float) -> None:
+    """Add ``factor vector vector'`` in place: symmetric to the last bit, without another p x p array."""
+    if not vector.any():
+        return
+    step = max(1, (1 << 18) // len(vector))
+    for start in range(0, len(vector), step):
+        piece = vector[start : start + step, None] * vector
+        piece *= factor
+        matrix[start : start + step] += piece

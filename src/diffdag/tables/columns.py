@@ -1,0 +1,220 @@
+"""One table of any kind, seen as named columns that are numbers or are not."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.checks import default_names
+from diffdag._base.errors import InputError
+from diffdag.tables.problems import Unfit
+from diffdag.tables.readers.files import MISSING
+from diffdag.tables.readers.h5ad import Cells, as_cells, is_anndata
+from diffdag.tables.readers.provenance import origin_of, place_of
+
+_NULLS = frozenset(MISSING)
+_ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One table as the user gave it, seen as named columns of any kind."""
+
+    label: str
+    names: list[str]
+    columns: Sequence[Any]  # pandas Series, Arrow chunked arrays, or the columns of an array
+    rows: int
+    table: Any
+    named: bool = True
+
+    @classmethod
+    def of(cls, table: Any, label: str) -> Source:
+        """A table of any kind; `label` says in messages which one."""
+        if isinstance(table, np.ndarray):
+            return cls._of_array(table, label)
+        if isinstance(table, pd.DataFrame):
+            names = [str(name) for name in table.columns]
+            if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes):
+                # Ten times quicker than one by one.
+                columns: list[Any] = list(table.to_numpy(dtype=np.float64).T)
+            else:
+                columns = [table.iloc[:, k] for k in range(len(names))]
+            return cls(label, names, columns, len(table), table)
+        if isinstance(table, Cells) or is_anndata(table):
+            cells = as_cells(table, label)
+            return CellSource(label, list(cells.names), (), len(cells.rows), cells)
+        arrow = as_arrow(table, label)
+        return cls(label, list(arrow.column_names), arrow.columns, arrow.num_rows, arrow)
+
+    @classmethod
+    def _of_array(cls, array: NDArray[Any], label: str) -> Source:
+        if isinstance(array, np.ma.MaskedArray):
+            array = np.ma.filled(array.astype(float), np.nan)
+        array = np.asarray(array)
+        if array.ndim != 2:
+            raise InputError(f"the {label} table is a {array.ndim}-d array; give rows by columns")
+        return cls(label, list(default_names(array.shape[1])), list(array.T), len(array), array, named=False)
+
+    def row_labels(self) -> set[str]:
+        """Names of the columns that only number or name the rows."""
+        found = {name for name in self.names[:1] if name in _ROW_LABELS and self.names.count(name) == 1}
+        if isinstance(self.table, pa.Table):
+            index = (self.table.schema.pandas_metadata or {}).get("index_columns", ())
+            found |= {name for name in index if isinstance(name, str)} & set(self.names)
+        return found
+
+    def unfit(self, names: Sequence[str]) -> list[Unfit]:
+        """The columns among `names` that are not numeric."""
+        lookup = self._lookup()
+        origin = origin_of(self.table)
+        decimal = "." if origin is None else origin.decimal
+        bad = [(name, *_first_misfit(lookup[name], decimal)) for name in names if not _is_numeric(lookup[name])]
+        return [
+            Unfit(self.label, name, row, value, partial(place_of, self.table, row, value))
+            for name, row, value in bad
+        ]
+
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """The columns `names` as one array; the caller's own, seen through a view, if it will do."""
+        if not self.named and self.table.dtype == np.float64 and list(names) == self.names:
+            return np.asarray(self.table).view()
+        lookup = self._lookup()
+        array = np.empty((self.rows, len(names)))
+        for k, name in enumerate(names):
+            array[:, k] = to_float(lookup[name])
+        return array
+
+    def _lookup(self) -> dict[str, Any]:
+        return dict(zip(self.names, self.columns, strict=True))
+
+
+class CellSource(Source):
+    """Cells by genes, all of them numbers; those not chosen are never unpacked."""
+
+    def row_labels(self) -> set[str]:
+        """None: cells are not named in a column."""
+        return set()
+
+    def unfit(self, names: Sequence[str]) -> list[Unfit]:
+        """None."""
+        return []
+
+    def values(self, names: Sequence[str]) -> FloatArray:
+        """The genes `names` as one array."""
+        cells: Cells = self.table
+        return cells.values(names, self.label)
+
+
+def as_arrow(table: Any, label: str) -> Any:
+    """Arrow tables as they are, others (polars among them) through Arrow's stream interface."""
+    if isinstance(table, pa.Table):
+        return table
+    if type(table).__module__.startswith("polars.") and hasattr(table, "collect"):
+        table = table.collect()
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise InputError(
+            f"the {label} table is a {type(table).__name__}; "
+            "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
+        )
+    ended = [name for name in getattr(table, "columns", ()) if isinstance(name, str) and "\0" in name]
+    if ended:  # texts end there in what polars hands over, at which it ends the program
+        raise InputError(f"the name {ended[0]!a} in the {label} table holds a NUL character; rename the column")
+    try:
+        return pa.table(table)
+    except (pa.ArrowInvalid, TypeError):  # one column, such as a polars Series
+        raise InputError(
+            f"the {label} table is a {type(table).__name__}, not a table; give one with a name for each column"
+        ) from None
+
+
+def _is_numeric(column: Any) -> bool:
+    if isinstance(column, pa.ChunkedArray):
+        kind = column.type
+        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        return pa.types.is_null(kind) or any(test(kind) for test in tests)
+    if column.dtype == object:
+        return all(_is_number(value) or is_missing(value) for value in column)
+    if isinstance(column, np.ndarray):
+        return column.dtype.kind in "biuf"
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype)
+
+
+def to_float(column: Any) -> FloatArray:
+    """A numeric column of any kind as floats, missing values as NaN."""
+    if isinstance(column, pa.ChunkedArray):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if column.dtype == object:
+        return np.array([_number(value) for value in column], dtype=np.float64)
+    if isinstance(column, pd.Series):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    with np.errstate(over="ignore"):  # wider numbers that are too large become infinite, and are refused
+        return np.asarray(column, dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    """A number of Python's, missing ones as NaN; what is too large becomes infinite, and is refused."""
+    if is_missing(value) or (isinstance(value, Decimal) and value.is_nan()):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _first_misfit(column: Any, decimal: str) -> tuple[int, object]:
+    """Row and value of the first entry that is not a number, or else of the first number held as text."""
+    first = None
+    for row, value in enumerate(_entries(column), start=1):
+        if is_missing(value):
+            continue
+        if not _reads_as_number(value, decimal):
+            return row, value
+        first = first or (row, value)
+    return first or (1, None)
+
+
+def _entries(column: Any) -> Iterator[object]:
+    """The entries one by one: the first are often enough."""
+    if isinstance(column, pa.ChunkedArray):
+        return (value for chunk in column.chunks for value in _unpacked(chunk))
+    return iter(column)
+
+
+def _unpacked(chunk: Any, step: int = 4096) -> Iterator[object]:
+    for start in range(0, len(chunk), step):
+        yield from chunk.slice(start, step).to_pylist()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (numbers.Real, Decimal, np.bool_))
+
+
+def is_missing(value: object) -> bool:
+    """Whether this is what some library calls a missing value."""
+    return (
+        value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
+    )
+
+
+def _reads_as_number(value: object, decimal: str) -> bool:
+    if not isinstance(value, str):
+        return _is_number(value)
+    if decimal == ",":
+        value = "a point" if "." in value else value.replace(",", ".")
+    try:
+        float(value)
+    except ValueError:
+        return value in _NULLS
+    return True

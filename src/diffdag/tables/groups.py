@@ -1,0 +1,210 @@
+"""Groups of one table: a column that names the group of each row, and the rows of each group."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from diffdag._base.errors import InputError
+from diffdag._base.words import join_names, plural
+from diffdag.tables.columns import as_arrow, is_missing
+from diffdag.tables.readers.h5ad import Cells, is_anndata
+from diffdag.tables.readers.provenance import mark_group
+
+_WHOLE = re.compile(r"-?\d+\.0")
+_NO_GROUP = "\0(missing)"  # which no group is called
+
+
+def split_groups(
+    frame: Any, group: str, first: object = None, second: object = None
+) -> tuple[Any, Any, str, str]:
+    """Split one table into two by a column that names the group of each row.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow table, or AnnData
+        Polars frames come back as Arrow tables.
+    group : str
+        The column, of AnnData one of ``obs``; it is left out of the tables returned.
+    first, second : optional
+        The groups to compare, matched as text. Left out, the column must hold exactly two groups, taken in
+        order of appearance.
+
+    Returns
+    -------
+    first, second : frames
+    first_label, second_label : str
+        The groups as text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"x": [1, 2, 3], "drug": ["no", "yes", "no"]})
+    >>> before, after, *labels = split_groups(table, "drug", "no", "yes")
+    >>> before["x"].tolist(), after["x"].tolist(), labels
+    ([1, 3], [2], ['no', 'yes'])
+    """
+    counts, rows_of = _groups(frame, group)
+    one, two = _choose_groups(counts, group, first, second)
+    return rows_of(one), rows_of(two), one, two
+
+
+def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = None) -> dict[str, Any]:
+    """Split one table into as many as a column names groups.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow table, or AnnData
+        Polars frames come back as Arrow tables.
+    group : str
+        The column, of AnnData one of ``obs``; it is left out of the tables returned.
+    chosen : sequence, optional
+        The groups wanted, matched as text. Left out, all of them, in order of appearance; then no row may be
+        without a group.
+
+    Returns
+    -------
+    dict of str to frame
+        The groups as text, each with its rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]})
+    >>> {name: part["x"].tolist() for name, part in split_all_groups(table, "dose").items()}
+    {'none': [1, 3], 'high': [2]}
+    """
+    counts, rows_of = _groups(frame, group)
+    if chosen is None and _NO_GROUP in counts:
+        raise InputError(
+            f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill "
+            "it in, or name the groups to compare (--groups)"
+        )
+    wanted = list(counts) if chosen is None else [_asked(value, counts) for value in chosen]
+    absent = [text for text in wanted if text not in counts]
+    if absent:
+        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {_counted(counts)}")
+    return {text: rows_of(text) for text in wanted}
+
+
+def count_groups(frame: Any, group: str) -> dict[str, int]:
+    """Count the rows of each group that a column names; rows that belong to none are left out.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow table, or AnnData
+        See `split_groups`, which calls the groups by the same names.
+    group : str
+        The column.
+
+    Returns
+    -------
+    dict of str to int
+        In order of appearance.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> count_groups(pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]}), "dose")
+    {'none': 2, 'high': 1}
+    """
+    counts, _ = _groups(frame, group)
+    return {text: rows for text, rows in counts.items() if text != _NO_GROUP}
+
+
+def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]:
+    """How many rows each group has, and a function that gives them, without the column that names them."""
+    if isinstance(frame, np.ndarray):
+        raise InputError("an array has no group column; give a table with column names")
+    table = frame if _has_labels(frame) else as_arrow(frame, "first")
+    names, column = _column(table, group)
+    texts = [_group_text(value) for value in column]
+    if all(text == _NO_GROUP or _WHOLE.fullmatch(text) for text in texts):
+        texts = [
+            text.removesuffix(".0") for text in texts
+        ]  # how whole numbers are written where some are missing
+
+    def rows_of(label: str) -> Any:
+        rows = np.array([text == label for text in texts])
+        if isinstance(table, pd.DataFrame):
+            return table.loc[rows, [name != group for name in names]]
+        if isinstance(table, Cells):
+            return table.take(rows)
+        if is_anndata(table):
+            return table[rows]
+        return mark_group(_filtered(table, names.index(group), rows), table, rows, label)
+
+    return Counter(texts), rows_of
+
+
+def _has_labels(frame: Any) -> bool:
+    """Whether this is one of the kinds that are split as they are."""
+    return isinstance(frame, pd.DataFrame | Cells) or is_anndata(frame)
+
+
+def _column(table: Any, group: str) -> tuple[list[str], Iterable[Any]]:
+    """The names of all columns, and the values of the one that names groups."""
+    labelled = table.obs if isinstance(table, Cells) or is_anndata(table) else table
+    names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else labelled.columns)]
+    if names.count(group) != 1:
+        problem = "appears more than once" if group in names else "does not exist"
+        where = "the columns are" if labelled is table else "the columns of obs are"
+        raise InputError(f"group column '{group}' {problem}; {where} {join_names(names)}")
+    place = names.index(group)
+    return names, (table.column(place).to_pylist() if isinstance(table, pa.Table) else labelled.iloc[:, place])
+
+
+def _filtered(table: Any, place: int, rows: NDArray[np.bool_]) -> Any:
+    """Some rows of an Arrow table, without the column that names groups."""
+    rest = table.remove_column(place)
+    for k, kind in enumerate(rest.schema.types):
+        if "view" in str(kind):  # text as polars keeps it, of which Arrow cannot take some rows
+            rest = rest.set_column(k, rest.column_names[k], pa.array(rest.column(k).to_pylist()))
+    return rest.filter(pa.array(rows))
+
+
+def _group_text(value: object) -> str:
+    """Text of a group; a whole number is the same group whether an integer or a float holds it."""
+    if is_missing(value) or (isinstance(value, str) and not value):
+        return _NO_GROUP
+    return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
+
+
+def _asked(value: object, counts: Counter[str]) -> str:
+    """Text of a group that the user named."""
+    text = _group_text(value)
+    return text if text in counts or not _WHOLE.fullmatch(text) else text.removesuffix(".0")
+
+
+def _counted(counts: Counter[str]) -> str:
+    named = [(text.removeprefix("\0"), rows) for text, rows in counts.items()]
+    found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in named[:12])
+    return found + (f" and {len(counts) - 12} more" if len(counts) > 12 else "")
+
+
+def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
+    found = _counted(counts)
+    if first is None and second is None:
+        if len(counts) != 2 or _NO_GROUP in counts:
+            raise InputError(
+                f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= "
+                "and second=, or compare all with --reference or --pairwise"
+            )
+        one, two = counts
+        return one, two
+    if first is None or second is None:
+        raise InputError(f"only one group of column '{group}' is given; give first= and second=: {found}")
+    one, two = _asked(first, counts), _asked(second, counts)
+    absent = [text for text in (one, two) if text not in counts]
+    if absent:
+        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {found}")
+    if one == two:
+        raise InputError(f"both groups are '{one}'; give two different ones of {found}")
+    return one, two

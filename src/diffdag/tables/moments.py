@@ -1,0 +1,357 @@
+"""From a table to its moments: number of rows, mean and scatter. All that follows uses moments only.
+
+The scatter ``sum_r (x_r - mean)(x_r - mean)'`` is computed around the mean, never as a difference of large
+sums, so that values around 1e8 with spread 1 lose nothing (`diffdag.tables.accumulator`).
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.atomic import write_atomic
+from diffdag._base.checks import check_text, default_names
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Progress
+from diffdag._base.words import join_names
+from diffdag.tables.accumulator import Accumulator, add_square, block_rows
+from diffdag.tables.problems import Missing, check_choice
+from diffdag.tables.readers.npy import load_arrays
+from diffdag.tables.spreads import check_spreads
+
+if TYPE_CHECKING:
+    from diffdag.tables.readers.batches import Source
+
+SCHEMA = 1
+MOST_ROWS = 2**53  # beyond, doubles skip whole numbers
+KEYS = ("schema", "names", "n", "mean", "scatter")  # entries of a saved file
+_PIECE = 1 << 18  # numbers looked at in one go; p x p temporaries would multiply the memory needed
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Number of rows, mean and scatter of a table.
+
+    Moments of parts of a table add up (``m + n``) to the moments of the whole: the rows never need to be in
+    memory, or to leave their owner.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the variables.
+    n : int
+        Number of rows.
+    mean : ndarray, shape (p,)
+    scatter : ndarray, shape (p, p)
+        ``sum_r (x_r - mean)(x_r - mean)'``.
+
+    Examples
+    --------
+    >>> from diffdag import Moments
+    >>> m = Moments.from_array([[1, 2], [3, 2], [5, 8]])
+    >>> m.n, m.mean
+    (3, array([3., 4.]))
+    >>> whole = Moments.from_array([[1, 2], [3, 2]]) + Moments.from_array([[5, 8]])
+    >>> bool((whole.scatter == m.scatter).all())
+    True
+    """
+
+    names: tuple[str, ...]
+    n: int
+    mean: FloatArray
+    scatter: FloatArray
+
+    def __post_init__(self) -> None:
+        p = len(self.names)
+        for name in ("mean", "scatter"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        if not 1 <= self.n <= MOST_ROWS or self.mean.shape != (p,) or self.scatter.shape != (p, p):
+            raise InputError(
+                f"moments of {p} variables need n >= 1 (at most {MOST_ROWS:,}), a mean of {p} and a scatter of "
+                f"{p} x {p} numbers; they have n = {self.n}, shapes {self.mean.shape} and {self.scatter.shape}"
+            )
+        low, high = self.scatter.min(axis=0, initial=0.0), self.scatter.max(axis=0, initial=0.0)
+        _check(self.names, np.isfinite(self.mean) & np.isfinite(low) & np.isfinite(high))
+        if (np.diag(self.scatter) < 0).any() or not _symmetric(self.scatter):
+            raise InputError("the scatter is not a symmetric matrix with a non-negative diagonal")
+
+    @classmethod
+    def from_array(cls, values: ArrayLike, names: Sequence[str] | None = None) -> Moments:
+        """Moments of an array with one row an observation."""
+        table = np.asarray(values)
+        if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf" or np.ma.is_masked(values):
+            raise InputError(
+                "the table must be a two-dimensional array of numbers, none masked, "
+                "with at least one row and one column"
+            )
+        labels = default_names(table.shape[1]) if names is None else tuple(str(name) for name in names)
+        if len(labels) != table.shape[1]:
+            raise InputError(f"{len(labels)} names for {table.shape[1]} columns; name each")
+        sums = Accumulator(len(labels))
+        step = block_rows(len(labels))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+            for start in range(0, len(table), step):
+                sums.add(table[start : start + step])
+        return moments_of_sums(labels, sums.n, sums.mean, sums.scatter)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        source: Source,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        missing: Missing = "error",
+        progress: Progress = None,
+    ) -> Moments:
+        """Moments of the rows of Parquet files, read in bounded memory.
+
+        Parameters
+        ----------
+        source : path, folder, pattern, or a list of them
+            A pattern such as ``"a/*.parquet"`` stands for the files that match, a folder for those in it and
+            below. Files must have the same columns, in any order.
+        columns : sequence of str, optional
+            The variables, in this order; left out, all columns of the first file but row labels.
+        drop : sequence of str, optional
+            Columns to leave out.
+        missing : {"error", "drop"}
+            What to do about rows with missing values.
+        progress : bool or callable, optional
+            True for a bar on a terminal; or a function that is called with the number of rows done, of all, and
+            what is being done.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read, columns differ or are not numeric, or values are missing or infinite:
+            with the file, and the column and row where there is one.
+
+        Examples
+        --------
+        >>> import tempfile, pandas as pd
+        >>> table = pd.DataFrame({"a": [1, 3, 5], "b": [2, 2, 8]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table[:2].to_parquet(f"{folder}/1.parquet")
+        ...     table[2:].to_parquet(f"{folder}/2.parquet")
+        ...     m = Moments.from_parquet(f"{folder}/*.parquet")
+        >>> m.n, m.mean
+        (3, array([3., 4.]))
+        """
+        from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415 - Arrow takes long to import
+
+        choice: Any = {"columns": columns, "drop": drop, "missing": missing}
+        return stream_moments(source, "parquet", **choice, progress=progress).moments
+
+    @classmethod
+    def from_csv(
+        cls,
+        source: Source,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] | None = None,
+        missing: Missing = "error",
+        progress: Progress = None,
+    ) -> Moments:
+        r"""Moments of the rows of text files (CSV, TSV, also with ``.gz``), read in bounded memory.
+
+        Files have a header line; the delimiter is the one of comma, semicolon, tab and ``|`` that it uses most,
+        and the tab in ``.tsv``. The first megabyte decides which columns are numbers. `progress` is given None
+        for the rows of all. All else is as for `from_parquet`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "table.csv")
+        ...     _ = path.write_text("a;b\n1;2\n3;2\n5;8\n")
+        ...     m = Moments.from_csv(path, columns=["b"])
+        >>> m.n, m.mean
+        (3, array([4.]))
+        """
+        from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415
+
+        choice: Any = {"columns": columns, "drop": drop, "missing": missing}
+        return stream_moments(source, "text", **choice, progress=progress).moments
+
+    @classmethod
+    def from_dask(
+        cls,
+        collection: Any,
+        names: Sequence[str] | None = None,
+        *,
+        missing: Missing = "error",
+        progress: Progress = None,
+    ) -> Moments:
+        """Moments of a Dask array or dataframe, chunk by chunk where the chunks are.
+
+        Chunks are reduced and their moments added up by Dask: on the cluster of the active client, or else in
+        threads of this process. Only moments travel.
+
+        Parameters
+        ----------
+        collection : dask array or dask dataframe
+            One row an observation, chunked in any way.
+        names : sequence of str, optional
+            Names of an array's columns (X1, ..., Xp if left out), or the columns of a dataframe to use.
+        missing : {"error", "drop"}
+            What to do about rows with missing values.
+        progress : bool or callable, optional
+            As for `from_parquet`, counted in chunks.
+
+        Raises
+        ------
+        InputError
+            If Dask is not installed, or as for `from_parquet`, with the chunk in place of the file.
+        """
+        from diffdag.tables.readers.dask_moments import dask_moments  # noqa: PLC0415
+
+        return dask_moments(collection, names, missing=missing, progress=progress)
+
+    def __repr__(self) -> str:
+        return f"<Moments: {self.n:,} rows, {len(self.names):,} variables>"
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of both tables, one below the other."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if set(self.names) != set(other.names):
+            raise InputError("moments of different variables cannot be added; select the common ones first")
+        other = other.select(self.names)
+        n = self.n + other.n
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+            shift = other.mean - self.mean
+            scatter = self.scatter + other.scatter
+            add_square(scatter, shift, self.n * (other.n / n))
+            return moments_of_sums(self.names, n, self.mean + shift * (other.n / n), scatter)
+
+    def select(self, names: Sequence[str]) -> Moments:
+        """The moments of some of the variables, in the order given."""
+        names = tuple(names)
+        if names == self.names:
+            return self
+        place = {name: k for k, name in enumerate(self.names)}
+        unknown = [name for name in names if name not in place]
+        if unknown:
+            raise InputError(f"no variable named {', '.join(map(repr, unknown))} in these moments")
+        index = [place[name] for name in names]
+        return moments_of_sums(names, self.n, self.mean[index], self.scatter[np.ix_(index, index)])
+
+    def covariance(self) -> FloatArray:
+        """``scatter / n``, the paper's sample covariance."""
+        covariance: FloatArray = self.scatter / self.n
+        return covariance
+
+    def save(self, path: str | Path) -> Path:
+        """Write an NPZ file without pickled objects."""
+        buffer = io.BytesIO()
+        names = np.array(self.names, dtype=np.str_)
+        lost = [name for name, kept in zip(self.names, names, strict=True) if name != kept]
+        if lost:
+            raise InputError(f"the name {lost[0]!a} ends with a NUL character, which no file keeps; rename it")
+        np.savez(buffer, schema=SCHEMA, names=names, n=self.n, mean=self.mean, scatter=self.scatter)
+        return write_atomic(Path(path), buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Moments:
+        """Read what `save` wrote; nothing is unpickled."""
+        place = Path(path)
+        try:
+            parts = load_arrays(place, KEYS)
+            schema, n = int(parts["schema"]), int(parts["n"])
+            names = tuple(str(name) for name in parts["names"])
+            mean, scatter = (np.asarray(parts[name], dtype=np.float64) for name in ("mean", "scatter"))
+        except Exception:  # the many ways in which bytes can fail to be an archive of arrays
+            raise InputError(f"{path}: not a file of moments; write one with Moments.save") from None
+        if schema != SCHEMA:
+            raise InputError(f"{path}: moments of schema {schema}; this version reads schema {SCHEMA}")
+        mean.flags.writeable = scatter.flags.writeable = False  # nobody else's: no need to copy them
+        return cls(names, n, mean, scatter)
+
+
+def moments_of_sums(names: tuple[str, ...], n: int, mean: FloatArray, scatter: FloatArray) -> Moments:
+    """Moments that take over arrays just made: nothing is copied, and the scatter is known to be symmetric.
+
+    Where the diagonal is finite, so is all of it, by the inequality of Cauchy and Schwarz.
+    """
+    diagonal = np.einsum("ii->i", scatter)
+    _check(names, np.isfinite(mean) & np.isfinite(diagonal))
+    np.maximum(diagonal, 0.0, out=diagonal)  # constant columns, whose rounding errors may be negative
+    moments = object.__new__(Moments)
+    for array in (mean, scatter):
+        array.flags.writeable = False
+    for name, value in (("names", names), ("n", n), ("mean", mean), ("scatter", scatter)):
+        object.__setattr__(moments, name, value)
+    return moments
+
+
+def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
+    """Refuse two tables over the same variables whose units or wild values leave nothing to compare."""
+    one, two = (np.sqrt(np.diag(moments.scatter) / moments.n) for moments in (first, second))
+    check_spreads(first.names, one, two, labels)
+
+
+def holds_moments(path: str | Path) -> bool:
+    """Whether a file is one that `Moments.save` wrote, to judge by the entries in it."""
+    if Path(path).suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return set(archive.namelist()) == {f"{key}.npy" for key in KEYS}
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def choose(
+    first: Moments, second: Moments, columns: Sequence[str] | None = None, drop: Sequence[str] | None = None
+) -> tuple[Moments, Moments]:
+    """Two moments of the variables in `columns`, without those in `drop`."""
+    known = [first.names, second.names]
+    columns, drop = check_choice("columns", columns, known), check_choice("drop", drop, known)
+    left_out = set(drop or ())
+    one, two = (
+        moments.select([name for name in columns or moments.names if name not in left_out])
+        for moments in (first, second)
+    )
+    return one, two
+
+
+def _frozen(values: ArrayLike) -> FloatArray:
+    """A read-only array; a copy, unless nobody can change the values."""
+    array = np.asarray(values)
+    kept = array is values and array.flags.owndata and not array.flags.writeable
+    if not kept or array.dtype != np.float64 or not array.flags.c_contiguous:
+        array = np.array(values, dtype=np.float64, order="C")
+        array.flags.writeable = False
+    return array
+
+
+def _check(names: tuple[str, ...], sound: NDArray[np.bool_]) -> None:
+    """Refuse repeated names, and variables whose moments are not finite."""
+    if len(set(names)) < len(names):
+        raise InputError("moments name a variable twice; names must differ")
+    check_text(names)
+    if not sound.all():
+        bad = join_names(name for name, fine in zip(names, sound, strict=True) if not fine)
+        raise InputError(f"values of {bad} are missing, infinite, or too large to square; change their units")
+
+
+def _symmetric(matrix: FloatArray) -> bool:
+    """Whether mirrored entries agree to rounding, on the scale of the two variables."""
+    scale = np.sqrt(np.diag(matrix))
+    step = max(1, _PIECE // max(1, len(matrix)))
+    for start in range(0, len(matrix), step):
+        stop = start + step
+        apart = np.abs(matrix[start:stop, start:] - matrix[start:, start:stop].T)
+        if (apart > 1e-9 * np.outer(scale[start:stop], scale[start:])).any():
+            return False
+    return True

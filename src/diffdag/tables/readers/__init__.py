@@ -1,0 +1,1 @@
+"""Files of every format, as tables or as moments."""

@@ -1,0 +1,179 @@
+"""Files of rows -> batches of rows, in bounded memory.
+
+A thread decodes one batch while the one before it is in use. Parquet is read page by page rather than by row
+groups, which can have any size in other people's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+
+from diffdag._base.errors import InputError
+from diffdag.tables.problems import check_file_type
+from diffdag.tables.readers.files import (
+    PARQUET,
+    TEXT,
+    check_file,
+    header_of,
+    kind_of,
+    reading,
+    report_text_error,
+    text_options,
+)
+
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Kind = Literal["parquet", "text"]
+Batches = Generator[Any, None, None]
+
+_ENDINGS: dict[Kind, tuple[str, ...]] = {"parquet": PARQUET, "text": TEXT}
+_BATCH_BYTES = 1 << 24
+_BUFFER_BYTES = 1 << 27  # of encoded columns, all together
+
+
+def find_files(source: Source, kind: Kind | None = None) -> list[Path]:
+    """The files that a path, a folder, a pattern such as ``"a/*.parquet"``, or a list of them stands for."""
+    items = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    files = [file for item in items for file in _expand(os.fspath(item), kind)]
+    if not files:
+        raise InputError("no files are given; name at least one")
+    seen: set[Path] = set()
+    for file in files:
+        if file.resolve() in seen:
+            raise InputError(f"file '{file}' is given twice, so its rows would count twice; name it once")
+        seen.add(file.resolve())
+    return files
+
+
+def _expand(text: str, kind: Kind | None) -> list[Path]:
+    path = Path(text)
+    if path.is_dir():
+        endings = (*PARQUET, *TEXT) if kind is None else _ENDINGS[kind]
+        inside = [file for file in sorted(path.rglob("*")) if kind_of(file) in endings and file.is_file()]
+        files = [file for file in inside if not _hidden(file.relative_to(path))]
+        if not files:
+            raise InputError(f"folder '{path}' holds no file that ends in {', '.join(endings)}; check the path")
+        return files
+    if path.exists() or not glob.has_magic(text):
+        return [path]
+    matches = sorted(glob.glob(text, recursive=True))
+    if not matches:
+        raise InputError(f"no file matches '{text}'; check the pattern")
+    return [
+        file for match in matches for file in ([Path(match)] if Path(match).is_file() else _expand(match, kind))
+    ]
+
+
+def _hidden(path: Path) -> bool:
+    """Whether a writer of data sets has put it aside, as it does with logs and unfinished files."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+class Parquet:
+    """A Parquet file whose footer has been read."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, not needed for text
+
+        self.path = path
+        with reading(path, "Parquet"), pq.ParquetFile(path) as file:
+            self.rows: int | None = file.metadata.num_rows
+            self.head = file.schema_arrow.empty_table()
+            _ = self.head.column_names, self.head.schema.pandas_metadata
+
+    def batches(self, names: Sequence[str]) -> Batches:
+        """Batches of rows with at least these columns."""
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        buffer = min(1 << 20, max(1 << 14, _BUFFER_BYTES // len(names)))
+        rows = max(1024, _BATCH_BYTES // (8 * len(names)))
+        with (
+            reading(self.path, "Parquet"),
+            pq.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False) as file,
+        ):
+            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+                batch.validate(full=True)  # of texts only, which are there to be shown in messages
+                yield batch
+
+
+class Text:
+    """A text file whose first block has been read; it decides which columns are numbers."""
+
+    rows: int | None = None
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._kind = path, kind_of(path) if kind_of(path) in TEXT else ".csv"
+        with reading(path, self._kind):
+            self.header = header_of(path)
+            options = text_options(self.header)
+            try:
+                with pa.csv.open_csv(path, **options) as reader:
+                    schema = reader.schema
+            except pa.ArrowInvalid:
+                report_text_error(path, options, _exhaust)
+                raise
+        self._raw = schema.names
+        self._types = [_type_of_column(kind) for kind in schema.types]
+        stripped = [name.strip() for name in schema.names]
+        self.head = pa.schema(list(zip(stripped, self._types, strict=True))).empty_table()
+
+    def batches(self, names: Sequence[str]) -> Batches:
+        """Batches of rows with these columns."""
+        options = text_options(self.header)
+        place = {name.strip(): k for k, name in enumerate(self._raw)}
+        raw = [self._raw[place[name]] for name in names]
+        types = [self._types[place[name]] for name in names]
+        options["convert_options"].include_columns = raw
+        options["convert_options"].column_types = dict(zip(raw, types, strict=True))
+        with reading(self.path, self._kind):
+            try:
+                with pa.csv.open_csv(self.path, **options) as reader:
+                    for batch in reader:
+                        yield batch.rename_columns(list(names))
+            except pa.ArrowInvalid:
+                report_text_error(self.path, options, _exhaust, self.head.column_names)
+                raise
+
+
+Part = Parquet | Text
+
+
+def open_part(path: Path, kind: Kind | None = None) -> Part:
+    """A file whose columns are known; a `kind` of None goes by its ending."""
+    check_file_type(str(path))
+    check_file(path)
+    ending = kind_of(path)
+    if kind == "text" or (kind is None and ending in TEXT):
+        return Text(path)
+    if kind == "parquet" or (kind is None and ending in PARQUET and path.suffix.lower() != ".gz"):
+        return Parquet(path)
+    raise InputError(f"'{path}' cannot be read row by row; give one of {', '.join((*PARQUET, *TEXT))}")
+
+
+def _type_of_column(inferred: Any) -> Any:
+    """The type of a column of text: whole numbers may be followed by others, and gaps by anything."""
+    numbers = pa.types.is_integer(inferred) or pa.types.is_floating(inferred) or pa.types.is_null(inferred)
+    return pa.float64() if numbers else inferred
+
+
+def _exhaust(path: Path, **options: Any) -> None:
+    with pa.csv.open_csv(path, **options) as reader:
+        deque(reader, maxlen=0)
+
+
+def ahead(batches: Batches) -> Batches:
+    """The same batches, the next one being decoded while one is used."""
+    with contextlib.closing(batches), ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = thread.submit(next, batches, None)
+            yield batch

@@ -1,0 +1,178 @@
+"""A Dask collection -> moments: each chunk is reduced where it is, and moments are added up in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.checks import check_names, default_names
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Progress, show_progress
+from diffdag._base.words import plural
+from diffdag.tables.align import Source
+from diffdag.tables.moments import Moments
+from diffdag.tables.problems import Missing, check_choice, check_counts, check_missing_option, check_numeric
+
+_BRANCHES = 8  # moments added up by one task
+
+
+def dask_moments(
+    collection: Any,
+    names: Sequence[str] | None = None,
+    *,
+    missing: Missing = "error",
+    progress: Progress = None,
+) -> Moments:
+    """Moments of a Dask array or dataframe; see `Moments.from_dask`."""
+    check_missing_option(missing)
+    try:
+        import dask  # noqa: PLC0415
+        import dask.array  # noqa: PLC0415
+        import dask.dataframe  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError("Dask is not installed; pip install 'diffdag[dask]'") from error
+    if isinstance(collection, dask.array.Array):
+        labels, blocks = _array_blocks(collection, names)
+    elif isinstance(collection, dask.dataframe.DataFrame):
+        labels, blocks = _frame_blocks(collection, names)
+    else:
+        raise InputError(f"a {type(collection).__name__} is no Dask collection; give a Dask array or dataframe")
+    reduce = dask.delayed(_reduce, pure=False)
+    leaves = [reduce(block, labels, missing, k) for k, block in enumerate(blocks, start=1)]
+    with show_progress(progress, "Reducing chunks", len(leaves)) as advance:
+        client = _client()
+        moments = _on_cluster(client, leaves, advance) if client is not None else _in_threads(leaves, advance)
+    if moments is None:
+        raise InputError(
+            "the Dask collection has no rows, or none without missing values; check where it is from"
+        )
+    return moments
+
+
+def _array_blocks(array: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Any]]:
+    """Names and delayed blocks of an array; a block has all columns."""
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise InputError(f"the Dask array is {array.ndim}-d {array.dtype}; give a 2-d array of numbers")
+    p = array.shape[1]
+    if np.isnan(p) or p == 0:
+        raise InputError("the number of columns of the Dask array is unknown or 0; compute_chunk_sizes() tells")
+    labels = default_names(p) if names is None else tuple(str(name) for name in names)
+    if len(labels) != p:
+        raise InputError(
+            f"{plural(len(labels), 'name')} for {plural(p, 'column')} of the Dask array; name each"
+        )
+    check_names(labels, "Dask")
+    if array.numblocks[1] > 1:
+        known = not any(np.isnan(rows) for rows in array.chunks[0])
+        # Chunks of whole rows could be far larger than the memory that the user's chunks are meant for.
+        array = array.rechunk({0: "auto", 1: -1} if known else {1: -1})
+    return labels, list(array.to_delayed().ravel())
+
+
+def _frame_blocks(frame: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Any]]:
+    """Names and delayed partitions of a dataframe."""
+    have = [str(name) for name in frame.columns]
+    chosen = check_choice("names", names, [have])
+    if chosen is None:
+        labels = Source.of(frame._meta, "Dask").row_labels()
+        chosen = [name for name in have if name not in labels]
+    if not chosen:
+        raise InputError("the Dask dataframe has no columns; give a table with at least one")
+    check_names([name for name in have if name in set(chosen)], "Dask")
+    return tuple(chosen), list(frame.to_delayed())
+
+
+def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -> Moments | None:
+    """The moments of one chunk, None if it has no rows."""
+    label = f"Dask (chunk {number})"
+    values = _frame_values(block, names, label) if isinstance(block, pd.DataFrame) else np.asarray(block)
+    if not values.size:
+        return None
+    with np.errstate(all="ignore"):
+        sound = np.isfinite(values.sum(dtype=np.float64))
+    if not sound:
+        values = _without_gaps(values, names, missing, label)
+    return Moments.from_array(values, names) if len(values) else None
+
+
+def _frame_values(frame: pd.DataFrame, names: tuple[str, ...], label: str) -> FloatArray:
+    source = Source.of(frame, label)
+    check_numeric(source.unfit(names))
+    return source.values(names)
+
+
+def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, label: str) -> FloatArray:
+    """Refuse infinite values; refuse or drop missing ones."""
+
+    def count(bad: Any) -> list[tuple[str, dict[str, int]]]:
+        return [(label, {name: int(k) for name, k in zip(names, bad.sum(axis=0), strict=True) if k})]
+
+    check_counts("infinite", count(np.isinf(values)), "remove them or check the export")
+    gaps = np.isnan(values)
+    if missing == "error":
+        check_counts("missing", count(gaps), "fill them in, or drop their rows with missing='drop'")
+    return values[~gaps.any(axis=1)]
+
+
+def _merge(parts: Sequence[Moments | None]) -> Moments | None:
+    present = [part for part in parts if part is not None]
+    return sum(present[1:], start=present[0]) if present else None
+
+
+def _tree(parts: list[Any]) -> Any:
+    """One task that adds up all parts, through tasks of a few each: no worker ever holds many."""
+    import dask  # noqa: PLC0415
+
+    merge = dask.delayed(_merge, pure=False)
+    while len(parts) > 1:
+        parts = [merge(parts[k : k + _BRANCHES]) for k in range(0, len(parts), _BRANCHES)]
+    return parts[0]
+
+
+def _in_threads(leaves: list[Any], advance: Any) -> Moments | None:
+    """Use whatever scheduler is set, threads of this process if none is."""
+    import dask  # noqa: PLC0415
+    from dask.callbacks import Callback  # noqa: PLC0415
+
+    keys = {leaf.key for leaf in leaves}
+
+    def after(key: Any, *rest: Any) -> None:
+        if key in keys:
+            advance()
+
+    with Callback(posttask=after):
+        (moments,) = dask.compute(_tree(leaves), optimize_graph=False)
+    return moments  # type: ignore[no-any-return]
+
+
+def _on_cluster(client: Any, leaves: list[Any], advance: Any) -> Moments | None:
+    """Add up groups of chunks as they are done: a group is forgotten as soon as it is part of the sum."""
+    from distributed import as_completed  # noqa: PLC0415
+
+    groups = [leaves[k : k + _BRANCHES] for k in range(0, len(leaves), _BRANCHES)]
+    futures = client.compute([_tree(group) for group in groups])
+    sizes = {future.key: len(group) for future, group in zip(futures, groups, strict=True)}
+    total = None
+    for future in as_completed(futures):
+        if future.status == "error":
+            future.result()
+        total = future if total is None else client.submit(_merge, [total, future], pure=False)
+        futures.remove(future)
+        advance(sizes[future.key])
+    return None if total is None else total.result()
+
+
+def _client() -> Any:
+    """The client of a cluster, if that is where Dask would compute now.
+
+    Unlike `diffdag._base.parallel.active_client`, a scheduler that the caller has set comes first, as it does
+    for everything else that Dask computes.
+    """
+    from dask.base import get_scheduler  # noqa: PLC0415
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "submit") else None

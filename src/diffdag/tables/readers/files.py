@@ -1,0 +1,230 @@
+"""Files in, tables out: Arrow tables, or cells by genes that stay in their file.
+
+Text goes through Arrow's reader: it is strict about ragged rows and keeps repeated header names, so that
+both can be reported instead of being repaired in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from diffdag._base.checks import default_names
+from diffdag._base.errors import InputError
+from diffdag._base.words import plural
+from diffdag.tables.problems import Unfit, check_file_type, check_numeric
+from diffdag.tables.readers.csv_dialect import Header, read_header
+from diffdag.tables.readers.h5ad import read_cells
+from diffdag.tables.readers.npy import load_array, load_arrays
+from diffdag.tables.readers.provenance import line_words, mark_origin
+
+TEXT = (".csv", ".tsv", ".txt")
+# What spreadsheets and people write where a number is missing.
+MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "k.A."]
+PARQUET = (".parquet", ".pq")
+CELLS = ".h5ad"
+
+
+def read_table(
+    path: str | Path, *, text: Sequence[str] = (), layer: str | None = None, genes: str | None = None
+) -> Any:
+    """Read one table from a file.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV or TXT (also with ``.gz``), Parquet (``.parquet``, ``.pq``), Feather (``.feather``,
+        ``.arrow``), NPY, NPZ, or AnnData's ``.h5ad``. Text files have a header line; the delimiter of ``.csv``
+        and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most; where it is no
+        comma, numbers may have decimal commas. An NPZ holds one 2-d array and optionally its column names as
+        ``names`` or ``columns``; arrays without names get X1, ..., Xp.
+    text : sequence of str
+        Columns of a text file to keep as written, such as the group column: "007" is not 7.
+    layer : str, optional
+        Of an ``.h5ad`` file: the layer to use, or ``"raw"``; ``X`` if left out.
+    genes : str, optional
+        Of an ``.h5ad`` file: a column of ``var`` that is true for the genes to use (``"highly_variable"``).
+
+    Returns
+    -------
+    pyarrow.Table
+        Or, from an ``.h5ad`` file, `diffdag.tables.readers.h5ad.Cells`, read when genes are chosen.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, empty or not what its name says.
+    OSError
+        If the file exists and cannot be opened.
+    """
+    path = Path(path)
+    kind = kind_of(path)
+    reader = _READERS.get(kind)
+    check_file_type(str(path))
+    check_file(path)
+    if path.suffix.lower() == CELLS:
+        with reading(path, kind):
+            return read_cells(path, layer, genes)
+    if layer is not None or genes is not None:
+        option = "layer" if layer is not None else "genes"
+        raise InputError(f"{option} is about .h5ad files, and '{path}' is none; leave it out")
+    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
+    with reading(path, kind):
+        table = reader(path, text)
+        check_sound(table)
+    return table if reader is _read_text else mark_origin(table, path)
+
+
+def check_file(path: Path) -> None:
+    """Refuse what is not a file, or holds nothing."""
+    if not path.exists():
+        raise InputError(f"file '{path}' does not exist; check the path")
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder; give a file")
+    with path.open("rb") as file:
+        if not file.read(1):
+            raise InputError(f"file '{path}' is empty; check the export")
+
+
+def check_sound(table: Any) -> None:
+    """Look at what damage would otherwise show later, or end the program: names, offsets, texts."""
+    _ = table.column_names, table.schema.pandas_metadata
+    table.validate(full=True)
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn what readers raise on damaged files, which has no end, into errors that name the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError as error:
+        raise InputError(
+            f"memory ran out while reading '{path}'; close other programs, or take fewer rows or columns (and "
+            "check the export, if the file is not large)"
+        ) from error
+    except Exception as error:
+        if "invalid UTF8" in str(error) and kind in TEXT:
+            raise InputError(f"file '{path}' is not UTF-8 text; save it as CSV (UTF-8)") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise InputError(f"file '{path}' cannot be read as {kind} ({reason}); check the export") from error
+
+
+def kind_of(path: Path) -> str:
+    """File type by the ending of the name, seen through .gz."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+
+
+def _read_text(path: Path, text: Sequence[str]) -> Any:
+    header = header_of(path)
+    options = text_options(header)
+    options["convert_options"].column_types = dict.fromkeys(text, pa.string())
+    try:
+        table = pa.csv.read_csv(path, **options)
+    except pa.ArrowInvalid:
+        report_text_error(path, options, pa.csv.read_csv)
+        raise
+    named = table.rename_columns([name.strip() for name in table.column_names])
+    return mark_origin(named, path, lines=True, decimal=header.decimal)
+
+
+def header_of(path: Path) -> Header:
+    """How a text file is written."""
+    return read_header(path, "\t" if kind_of(path) == ".tsv" else None)
+
+
+def text_options(header: Header) -> dict[str, Any]:
+    """Options with which Arrow reads a text file: how it is written, and blocks into which its lines fit."""
+    return {
+        # A line of a wide table has to fit into one block.
+        "read_options": pa.csv.ReadOptions(block_size=max(1 << 20, 16 * header.size)),
+        "parse_options": pa.csv.ParseOptions(delimiter=header.delimiter),
+        "convert_options": pa.csv.ConvertOptions(decimal_point=header.decimal, null_values=MISSING),
+    }
+
+
+def report_text_error(
+    path: Path, options: dict[str, Any], read: Callable[..., object], names: Sequence[str] = ()
+) -> None:
+    """Read again for the number of the row that Arrow refused: with threads rows are not counted.
+
+    `names` are those of the columns, where `read` may also find fields that are not of the type asked for.
+    """
+    options["read_options"].use_threads = False
+    try:
+        read(path, **options)
+    except pa.ArrowInvalid as error:
+        ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+        if ragged:
+            row, expected, found = (int(number) for number in ragged.groups())
+            place = line_words(path, row - 1) or f"row {row - 1} of '{path}'"
+            raise InputError(
+                f"{place} has {plural(found, 'field')} and the header has {expected}; check the export"
+            ) from error
+        misfit = re.search(r"column #(\d+): Row #(\d+): .* invalid value '(.*)'", str(error), re.DOTALL)
+        if misfit and names:
+            column, row = int(misfit[1]), int(misfit[2]) - 1
+            find = partial(line_words, path, row, misfit[3])
+            check_numeric([Unfit(f"'{path}'", names[column], row, misfit[3], find)])
+
+
+def _read_parquet(path: Path, text: Sequence[str]) -> Any:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
+
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
+def _read_feather(path: Path, text: Sequence[str]) -> Any:
+    from pyarrow import feather  # noqa: PLC0415
+
+    return feather.read_table(path)
+
+
+def _read_npy(path: Path, text: Sequence[str]) -> Any:
+    return _table_from_array(load_array(path), None, path)
+
+
+def _read_npz(path: Path, text: Sequence[str]) -> Any:
+    arrays = load_arrays(path)
+    names = arrays.pop("names", arrays.pop("columns", None))
+    if len(arrays) != 1:
+        raise InputError(
+            f"'{path}' holds {plural(len(arrays), 'array')}; give one table, with its names as 'names'"
+        )
+    return _table_from_array(next(iter(arrays.values())), names, path)
+
+
+def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Path) -> Any:
+    if array.ndim != 2 or array.dtype.kind not in "biufSU":
+        raise InputError(f"the array in '{path}' is {array.ndim}-d {array.dtype}; give a 2-d array of numbers")
+    given = default_names(array.shape[1]) if names is None else tuple(str(name) for name in names.ravel())
+    if len(given) != array.shape[1]:
+        raise InputError(
+            f"'{path}' has {plural(len(given), 'name')} for {plural(array.shape[1], 'column')}; name each"
+        )
+    numeric = array.dtype.kind in "iuf"
+    columns = np.ascontiguousarray(array.T, dtype=np.float64 if numeric else None)  # any byte order and width
+    return pa.table([pa.array(column) for column in columns], names=list(given))
+
+
+_READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
+    **dict.fromkeys(TEXT, _read_text),
+    **dict.fromkeys(PARQUET, _read_parquet),
+    ".feather": _read_feather,
+    ".arrow": _read_feather,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}

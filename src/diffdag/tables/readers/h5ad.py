@@ -1,0 +1,240 @@
+"""AnnData, and the ``.h5ad`` files it writes, as tables: one row a cell, one column a gene.
+
+Values stay where they are, sparse, in memory or in the file, until it is known which genes are compared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import InputError
+from diffdag._base.words import join_names
+from diffdag.tables.problems import check_choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+BLOCK = 1 << 22  # values read at a time
+COPIES = 3  # of a table that a fit holds at the same time
+RAW = "raw"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Some cells and some genes of a matrix of values.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The genes.
+    obs : DataFrame
+        What is known of each of the cells, such as its condition.
+    matrix : array, sparse matrix, or either in a file
+        Values of all cells and all genes.
+    rows, columns : ndarray of int
+        Which of them belong to this table, `rows` in increasing order.
+    """
+
+    names: tuple[str, ...]
+    obs: pd.DataFrame
+    matrix: Any
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+
+    def take(self, chosen: NDArray[np.bool_]) -> Cells:
+        """Some of the cells."""
+        return replace(self, obs=self.obs[chosen], rows=self.rows[chosen])
+
+    def keep(self, chosen: NDArray[np.bool_]) -> Cells:
+        """Some of the genes."""
+        names = tuple(name for name, kept in zip(self.names, chosen, strict=True) if kept)
+        return replace(self, names=names, columns=self.columns[chosen])
+
+    def values(self, names: Sequence[str], label: str) -> FloatArray:
+        """The values of some genes; `label` says in messages which table this is."""
+        self._check_memory(len(names), label)
+        array = np.empty((len(self.rows), len(names)))
+        done = 0
+        for block in self._blocks(names):
+            array[done : done + block.shape[0]] = block.toarray() if hasattr(block, "toarray") else block
+            done += block.shape[0]
+        return array
+
+    def varying(self) -> set[str]:
+        """The genes that do not have the same value in all cells."""
+        low, high = np.full(len(self.names), np.inf), np.full(len(self.names), -np.inf)
+        for block in self._blocks(self.names):
+            low, high = np.minimum(low, _along(block, "min")), np.maximum(high, _along(block, "max"))
+        return {name for name, same in zip(self.names, low == high, strict=True) if not same}
+
+    def _blocks(self, names: Sequence[str]) -> Iterator[Any]:
+        """The rows of this table in order, some at a time, with the genes asked for."""
+        place = dict(zip(self.names, self.columns, strict=True))
+        columns = np.array([place[name] for name in names], dtype=np.intp)
+        count, width = self.matrix.shape
+        everything = np.array_equal(columns, np.arange(width))
+        step = max(1, BLOCK // max(1, width))
+        # Files are quick to read in one piece only, so a block is read as it lies there, and then chosen from.
+        for start in range(0, count, step):
+            first, last = np.searchsorted(self.rows, (start, start + step))
+            if first < last:
+                block = _piece(self.matrix, start, start + step)[self.rows[first:last] - start]
+                yield block if everything else block[:, columns]
+
+    def _check_memory(self, count: int, label: str) -> None:
+        needed, free = 8.0 * COPIES * len(self.rows) * count, _free_memory()
+        if free is not None and needed > free:
+            raise InputError(
+                f"the {label} table has {len(self.rows):,} cells and {count:,} genes, and comparing them takes "
+                f"{needed / 2**30:.1f} GiB of memory, of which {free / 2**30:.1f} are free; choose genes with "
+                "columns= (--columns), or those that vary most (adata[:, adata.var['highly_variable']], "
+                "--genes highly_variable)"
+            )
+
+
+def _piece(matrix: Any, start: int, end: int) -> Any:
+    """Some rows as they lie in the file, which may be damaged there."""
+    try:
+        return _sound(matrix[start:end])
+    except MemoryError:
+        raise
+    except Exception as error:  # the libraries below raise what they like
+        raise InputError(
+            f"the values of cells from the {start + 1:,}th on cannot be read ({error}); write the file again"
+        ) from None
+
+
+def _sound(matrix: Any) -> Any:
+    """The same matrix, unless it is sparse with places outside itself, at which compiled code would look."""
+    if hasattr(matrix, "check_format"):
+        matrix.check_format(full_check=True)
+    return matrix
+
+
+def _along(block: Any, what: str) -> FloatArray:
+    """Smallest or largest value of each column."""
+    found = getattr(block, what)(axis=0)
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64).ravel()
+
+
+def _free_memory() -> float | None:
+    """Bytes that can still be used; None where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def is_anndata(table: object) -> bool:
+    """Whether this is an AnnData object; without importing anndata, as then it is none."""
+    library = sys.modules.get("anndata")
+    return library is not None and isinstance(table, library.AnnData)
+
+
+def as_cells(table: Any, label: str) -> Cells:
+    """An AnnData object, of which the values ``X`` are used, or what was read from a file."""
+    if isinstance(table, Cells):
+        return table
+    if table.X is None:
+        raise InputError(
+            f"the {label} table is an AnnData object without X; give a layer with adata.to_df(layer=...)"
+        )
+    return _cells([str(name) for name in table.var_names], table.obs, table.X, f"X of the {label} table")
+
+
+def _cells(names: Sequence[str], obs: pd.DataFrame, matrix: Any, what: str) -> Cells:
+    if np.dtype(matrix.dtype).kind not in "biuf":
+        raise InputError(f"{what} holds {matrix.dtype}; give numbers")
+    kind = getattr(matrix, "format", None)
+    if kind is not None and kind != "csr":
+        # Rows of such a matrix are scattered all over it.
+        matrix = _sound(matrix.to_memory() if hasattr(matrix, "to_memory") else matrix).tocsr()
+    return Cells(tuple(names), obs, matrix, np.arange(matrix.shape[0]), np.arange(matrix.shape[1]))
+
+
+def read_cells(path: Path, layer: str | None = None, genes: str | None = None) -> Cells:
+    """Read what is needed of an ``.h5ad`` file: names, what is known of the cells, and where the values are.
+
+    Parameters
+    ----------
+    path : Path
+        A file that AnnData wrote.
+    layer : str, optional
+        The layer with the values, or ``"raw"`` for those of ``adata.raw``; ``X`` if left out.
+    genes : str, optional
+        A column of ``var`` that is true for the genes to use, such as ``"highly_variable"``.
+    """
+    try:
+        import h5py  # type: ignore[import-untyped]  # noqa: PLC0415
+        from anndata.io import read_elem, sparse_dataset  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            f"'{path}' takes anndata to read, which is not installed; pip install 'diffdag[cells]'"
+        ) from None
+    file = h5py.File(path, "r")  # closed when the last reference to its values is gone
+    if "var" not in file or "obs" not in file:
+        raise InputError(f"file '{path}' was not written by AnnData; check the export")
+    place = _place(file, layer, path)
+    var = read_elem(file["var"])
+    names = read_elem(file["raw/var"]).index if place == "raw/X" else var.index
+    stored = file[place]
+    values = stored if isinstance(stored, h5py.Dataset) else sparse_dataset(stored)
+    cells = _cells([str(name) for name in names], read_elem(file["obs"]), values, f"{place} of '{path}'")
+    if genes is None:
+        return cells
+    chosen = _marked(var, genes, path)
+    return cells.keep(np.array([name in chosen for name in cells.names], dtype=bool))
+
+
+def _place(file: Any, layer: str | None, path: Path) -> str:
+    """Where in the file the values are."""
+    layers = list(file.get("layers", ()))
+    if layer is not None and layer not in layers and not (layer == RAW and "raw/X" in file):
+        known = [*layers, *([RAW] if "raw/X" in file else [])]
+        has = f"it has {join_names(known)}" if known else "it has none, leave the option out"
+        raise InputError(f"'{path}' has no layer '{layer}'; {has}")
+    if layer is None and "X" not in file:
+        raise InputError(f"'{path}' has no X; choose a layer (--layer): {join_names(layers) or 'it has none'}")
+    return "X" if layer is None else f"layers/{layer}" if layer in layers else "raw/X"
+
+
+def _marked(var: pd.DataFrame, column: str, path: Path) -> set[str]:
+    """The genes for which a column of `var` is true."""
+    marks = [str(name) for name in var.columns if var[name].dtype in (bool, "boolean")]
+    if column not in marks:
+        has = f"there are {join_names(marks)}" if marks else "there are none; choose genes with --columns"
+        raise InputError(f"'{path}' has no column '{column}' in var that is true or false; {has}")
+    return {str(name) for name in var.index[var[column].fillna(value=False).astype(bool)]}
+
+
+def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
+    """Genes that vary in all tables of cells, and a note on the others; None where all do.
+
+    A gene that no cell of one condition expresses is no fault of the data, and there may be thousands.
+    """
+    if not all(is_anndata(table) or isinstance(table, Cells) for table in tables):
+        return None, []
+    try:
+        cells = [as_cells(table, "first") for table in tables]
+    except InputError:  # said again where it is known which table this is
+        return None, []
+    if any(len(set(one.names)) < len(one.names) for one in cells):
+        return None, []
+    dropped = set(check_choice("drop", drop, [one.names for one in cells]) or ())
+    kept = set.intersection(*(one.varying() for one in cells)) - dropped
+    lost = set().union(*(one.names for one in cells)) - kept - dropped
+    if not lost or len(kept) < 2:
+        return None, []
+    were = "was" if len(lost) == 1 else "were"
+    note = f"{len(lost):,} of {len(lost) + len(kept):,} genes {were} left out: missing or constant in a table"
+    return [name for name in cells[0].names if name in kept], [note]

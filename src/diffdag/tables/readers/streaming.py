@@ -1,0 +1,199 @@
+"""Files of any number of rows -> moments, in bounded memory.
+
+Columns of all files are matched and checked before the first row is read. Of the rows, only sums are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from diffdag._base.checks import check_names
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Progress, show_progress
+from diffdag._base.words import join_names, plural
+from diffdag.tables.accumulator import Accumulator, block_rows
+from diffdag.tables.columns import Source as Columns
+from diffdag.tables.columns import to_float
+from diffdag.tables.moments import Moments, moments_of_sums
+from diffdag.tables.problems import (
+    Missing,
+    check_choice,
+    check_missing_option,
+    check_numeric,
+    check_same_columns,
+)
+from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
+from diffdag.tables.readers.provenance import line_words, mark_origin
+
+_NARROW = 256  # columns up to which decoding needs the cores more than the product does
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """Moments of all rows, and what was left out on the way, one sentence each."""
+
+    moments: Moments
+    notes: tuple[str, ...]
+
+
+def stream_moments(
+    source: Source,
+    kind: Kind | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "error",
+    progress: Progress = None,
+) -> Streamed:
+    """Moments of the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+    check_missing_option(missing)
+    parts = [open_part(path, kind) for path in find_files(source, kind)]
+    names, notes = _choose(parts, columns, drop)
+    _check_types(parts, names)
+    total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
+    rows = _Rows(names, missing)
+    with _cores(len(names)), show_progress(progress, "Reading rows", total, quick=True) as advance:
+        for part in parts:
+            for batch in ahead(part.batches(names)):
+                rows.take(batch, part)
+                advance(batch.num_rows)
+            rows.row = 0
+    return Streamed(rows.moments(), (*notes, *rows.notes()))
+
+
+def _choose(
+    parts: Sequence[Part], columns: Sequence[str] | None, drop: Sequence[str] | None
+) -> tuple[tuple[str, ...], list[str]]:
+    """The columns to use, the same in all files; also say which row labels were left out."""
+    known = [part.head.column_names for part in parts]
+    columns, drop = check_choice("columns", columns, known), check_choice("drop", drop, known)
+    notes: dict[str, None] = {}
+    names: list[str] | None = None
+    for part in parts:
+        label = f"'{part.path}'"
+        unwanted = set(drop or ())
+        if columns is None:
+            row_labels = Columns.of(part.head, label).row_labels() - unwanted
+            unwanted |= row_labels
+            notes.update((f"column '{name}' holds row labels and was left out", None) for name in row_labels)
+        wanted = set(part.head.column_names if columns is None else columns) - unwanted
+        own = [name for name in part.head.column_names if name in wanted]
+        check_names(own, label)
+        if names is None:
+            names = own if columns is None else [name for name in columns if name in wanted]
+        check_same_columns(names, own, (f"'{parts[0].path}'", label))
+    if not names:
+        raise InputError(f"no column of '{parts[0].path}' is left; choose at least one")
+    return tuple(names), list(notes)
+
+
+def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
+    """Refuse columns that are not numbers, with the first such value."""
+    for part in parts:
+        label = f"'{part.path}'"
+        bad = [column.name for column in Columns.of(part.head, label).unfit(names)]
+        if bad:
+            with contextlib.closing(part.batches(bad)) as batches:
+                first = next(batches, None)
+            table = part.head if first is None else pa.Table.from_batches([first])
+            if isinstance(part, Text):
+                table = mark_origin(table, part.path, lines=True, decimal=part.header.decimal)
+            check_numeric(Columns.of(table, label).unfit(bad))
+
+
+class _Rows:
+    """Rows of all files on their way into the sums, a block at a time."""
+
+    def __init__(self, names: tuple[str, ...], missing: Missing) -> None:
+        self.names, self.missing = names, missing
+        self.row = 0  # rows of the present file taken so far
+        self._sums = Accumulator(len(names))
+        self._block = np.empty((len(names), block_rows(len(names))))
+        self._filled = 0
+        self._seen = 0
+
+    def take(self, batch: Any, file: Part) -> None:
+        """Take all rows of a batch, whatever part of a block they fill."""
+        columns = [_numbers(batch.column(name)) for name in self.names]
+        start = 0
+        while start < batch.num_rows:
+            stop = min(batch.num_rows, start + self._block.shape[1] - self._filled)
+            part = self._block[:, self._filled : self._filled + stop - start]
+            for line, column in zip(part, columns, strict=True):
+                line[:] = column[start:stop]
+            with np.errstate(all="ignore"):
+                sound = np.isfinite(part.sum())
+            self._filled += stop - start if sound else self._clean(part, file)
+            self.row += stop - start
+            self._seen += stop - start
+            if self._filled == self._block.shape[1]:
+                self._flush()
+            start = stop
+
+    def _clean(self, part: NDArray[np.float64], file: Part) -> int:
+        """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
+        _refuse("infinite", np.isinf(part), self.names, self.row, file, "remove it or check the export")
+        gaps = np.isnan(part)
+        if self.missing == "error":
+            remedy = "fill it in, or drop such rows with missing='drop' (--missing drop)"
+            _refuse("missing", gaps, self.names, self.row, file, remedy)
+        kept = part[:, ~gaps.any(axis=0)]
+        part[:, : kept.shape[1]] = kept
+        return int(kept.shape[1])
+
+    def _flush(self) -> None:
+        if self._filled:
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+                self._sums.add(self._block[:, : self._filled].T, overwrite=True)
+            self._filled = 0
+
+    def moments(self) -> Moments:
+        """The moments of all rows taken."""
+        self._flush()
+        if self._sums.n == 0:
+            why = "every row has missing values" if self._seen else "there are no rows"
+            raise InputError(f"{why} in the files given; check the export")
+        return moments_of_sums(self.names, self._sums.n, self._sums.mean, self._sums.scatter)
+
+    def notes(self) -> tuple[str, ...]:
+        """How many rows were dropped, if any."""
+        dropped = self._seen - self._sums.n
+        was = "was" if dropped == 1 else "were"
+        return (
+            (f"{dropped} of {plural(self._seen, 'row')} with missing values {was} dropped",) if dropped else ()
+        )
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column of numbers of any kind; gaps as NaN. What needs no conversion is not copied."""
+    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    if plain and column.null_count == 0:
+        values: NDArray[Any] = column.to_numpy()
+        return values
+    return to_float(pa.chunked_array([column]))
+
+
+def _refuse(
+    what: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part, remedy: str
+) -> None:
+    """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
+    if bad.any():
+        row = int(bad.any(axis=0).argmax())
+        affected = join_names(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
+        place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
+        place = place or f"row {before + row + 1} of '{file.path}'"
+        raise InputError(f"{what} value of {affected} in {place}; {remedy}")
+
+
+def _cores(p: int) -> contextlib.AbstractContextManager[Any]:
+    """One core for products of narrow tables: BLAS would take from the decoder what it cannot use."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    return threadpool_limits(1, "blas") if p <= _NARROW else contextlib.nullcontext()

@@ -1,0 +1,1 @@
+"""Whether what the method assumes looks right."""

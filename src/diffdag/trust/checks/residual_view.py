@@ -1,0 +1,211 @@
+"""What the checks look at: the variables along the answer's order, and each one's own part in every row.
+
+Along an order, causes first, a variable's own part is what is left of it after regression on those before it:
+for the right order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows
+of ``L^-1 X'``: orthogonal to each other and, times the root of the number of rows, of mean square 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.words import option_words
+from diffdag.results.result import DifferenceResult
+from diffdag.tables.align import Tables
+from diffdag.tables.moments import Moments
+from diffdag.tables.robust import COVARIANCES, Covariance, table_scores
+
+LABELS = ("first", "second")
+# Variables and rows that are looked at.
+WIDEST, LONGEST = 200, 100_000
+# The rate of false alarms of a check on data with nothing to find, over all its tests together.
+LEVEL = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One table along the order; an entry of `values` and `own` is a variable, its entries are rows.
+
+    Attributes
+    ----------
+    values : ndarray, shape (p, n)
+        Deviations from the means, each variable divided by its standard deviation.
+    own : ndarray, shape (p, n)
+        Own parts, with mean 0 and mean square 1.
+    root : ndarray, shape (p, p)
+        Lower triangular: ``values = root @ own``.
+    scale : ndarray, shape (p,)
+        Standard deviations.
+    worth : float
+        The number of independent rows that the rows shown are worth.
+    places : ndarray, optional
+        Where each of the rows shown stands in the user's table, from 0; None if that is where it is shown.
+    """
+
+    values: FloatArray
+    own: FloatArray
+    root: FloatArray
+    scale: FloatArray
+    worth: float
+    places: NDArray[np.intp] | None = None
+
+    def rows(self, shown: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where in the user's table some of the rows shown stand."""
+        return shown if self.places is None else self.places[shown]
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.values.shape[1])
+
+    @property
+    def steady(self) -> int:
+        """So many variables, the first ones, leave at least three quarters of the rows free."""
+        return max(1, min(len(self.values), self.n // 4))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Both tables along the order, and the names of the variables in that order."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, Part]
+    covariance: Covariance = "sample"
+
+    @property
+    def remedy(self) -> str:
+        """What helps against outliers and heavy tails, if it was not done already."""
+        return f"use {option_words('covariance', 'winsorised')}, or " if self.covariance == "sample" else ""
+
+
+def causal_names(result: DifferenceResult) -> tuple[str, ...]:
+    """Variables along the answer's order, causes first, at most 200: those that take part come first in line.
+
+    Invariant variables stand before all others where the answer has no total order: given them, what is left of
+    the others changes no more than before.
+    """
+    order = result.settings.get("search_order")
+    if isinstance(order, list):
+        names = tuple(str(name) for name in order)
+    else:
+        placed = [name for layer in result.order for name in layer]
+        names = tuple(dict.fromkeys([*result.invariant, *result.unresolved, *placed]))
+    if len(names) <= WIDEST:
+        return names
+    still = set(result.invariant)
+    wanted = [name for name in names if name not in still] + [name for name in names if name in still]
+    kept = set(wanted[:WIDEST])
+    return tuple(name for name in names if name in kept)
+
+
+def settled_names(result: DifferenceResult, first: Moments, second: Moments) -> tuple[str, ...]:
+    """`causal_names`, with what the answer leaves open settled by the moments, not by the order of the columns.
+
+    Of variables without an order among themselves that one comes last whose variance, given the others, is most
+    alike in both conditions: were all noise variances equal, it would be a sink of what changed.
+    """
+    names = causal_names(result)
+    if result.settings.get("known_beforehand") or min(first.n, second.n) < len(names) + 2:
+        return names
+    settled: list[str] = []
+    for _, group in groupby(names, _groups(result, names).__getitem__):
+        settled += _alike_last(settled, list(group), first, second)
+    return tuple(settled)
+
+
+def _groups(result: DifferenceResult, names: tuple[str, ...]) -> dict[str, int]:
+    """A number for each variable, the same for neighbours of which the answer does not tell who comes first."""
+    if "search_order" not in result.settings:
+        layers = (result.invariant, result.unresolved, *result.order)
+        return {name: k for k, layer in enumerate(layers) for name in layer}
+    touched = {edge.target for edge in result.edge_list}.union(result.unresolved, changed_noise(result))
+    new = [name in touched or (k > 0 and names[k - 1] in touched) for k, name in enumerate(names)]
+    return dict(zip(names, np.cumsum(new).tolist(), strict=True))
+
+
+def _alike_last(before: list[str], group: list[str], first: Moments, second: Moments) -> list[str]:
+    """The variables of a group in the order that `settled_names` says, behind those before them."""
+    left, ordered = [*before, *group], list[str]()
+    if len(group) == 1:
+        return group
+    parts = first.select(left), second.select(left)
+    scale = np.sqrt(np.diag(parts[0].scatter) + np.diag(parts[1].scatter))
+    try:
+        omegas = [np.linalg.inv(part.scatter / np.outer(scale, scale)) for part in parts]
+    except np.linalg.LinAlgError:
+        return group
+    while len(left) > len(before):
+        precisions = [np.maximum(np.diag(omega), 1e-300)[len(before) :] for omega in omegas]
+        free = [part.n - len(left) for part in parts]
+        last = len(before) + int(np.argmin(np.abs(np.log(precisions[0] * free[0] / (precisions[1] * free[1])))))
+        others = np.delete(np.arange(len(left)), last)
+        omegas = [
+            omega[np.ix_(others, others)]
+            - np.outer(omega[others, last], omega[last, others] / omega[last, last])
+            for omega in omegas
+        ]
+        ordered.append(left.pop(last))
+    return ordered[::-1]
+
+
+def look(
+    tables: Tables, first: Moments, second: Moments, result: DifferenceResult, given: Mapping[str, object]
+) -> View | None:
+    """The view, on the scale that `covariance` in `given` asks for; None if the rows are too few for it.
+
+    Of tables longer than 100,000 rows so many at most are used, evenly spaced.
+    """
+    names = settled_names(result, first, second)
+    place = {name: k for k, name in enumerate(tables.names)}
+    columns = [place[name] for name in names]
+    steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]
+    rows = [table[::step, columns] for table, step in zip((tables.first, tables.second), steps, strict=True)]
+    covariance = chosen_covariance(given)
+    scores = table_scores(rows[0], rows[1], covariance)
+    whole = (len(tables.first), len(tables.second))
+    parts = []
+    for table, moments, n, step, places in zip(
+        scores, (first, second), whole, steps, tables.places, strict=True
+    ):
+        numbers = np.arange(n) if places is None else places
+        part = _part(table, len(table) * min(1.0, moments.n / n), numbers[::step])
+        if part is None:
+            return None
+        parts.append(part)
+    return View(names, (parts[0], parts[1]), covariance)
+
+
+def changed_noise(result: DifferenceResult) -> list[str]:
+    """Variables whose noise variance changed, by the answer."""
+    return [change.variable for change in result.noise_list]
+
+
+def chosen_covariance(given: Mapping[str, object]) -> Covariance:
+    """The covariance among the options used, ``"sample"`` if there is none."""
+    asked = given.get("covariance") or "sample"
+    return next(name for name in COVARIANCES if name == asked)
+
+
+def _part(table: FloatArray, worth: float, places: NDArray[np.intp] | None = None) -> Part | None:
+    n, p = table.shape
+    if min(n, worth) < p + 4:
+        return None
+    values = np.array(table.T, dtype=np.float64, order="C")
+    values -= values.mean(axis=1, keepdims=True)
+    scale = np.sqrt(np.einsum("ij,ij->i", values, values) / n)
+    if not (scale > 0).all():
+        return None
+    values /= scale[:, None]
+    try:
+        root = cholesky(values @ values.T / n, lower=True)
+    except LinAlgError:
+        return None
+    own = solve_triangular(root, values, lower=True, check_finite=False)
+    return Part(values, own, root, scale, worth, places)

@@ -1,0 +1,303 @@
+"""Does an effect run one way in one condition and the other way in the other?
+
+The method looks for one order for both conditions. If the edge ``j -> i`` of the first condition is ``i -> j``
+in the second there is none, and along any order much seems to change. Two variables i and j that follow each
+other, behind the same predecessors A, can be explained in a third way besides j before i and i before j:
+
+    i on A in both conditions, and on j in the first only;     j on A in both, and on i in the second only.
+
+That pays for two changes, and for others where they pay. `check_reversals` compares the best order that has one
+such pair with the best one that has none, in units of the price of a change. Up to 12 variables all orders are
+compared, by the tables of dynamic programming: least costs of the variables in A, in any order, and of all
+behind the pair. Beyond, the pairs tried are those that changed, at two places in the order found, and most
+reversals are missed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from diffdag._base.arrays import FloatArray, IntArray
+from diffdag.results.evidence import Check
+from diffdag.results.result import DifferenceResult
+from diffdag.tables.moments import Moments
+
+if TYPE_CHECKING:
+    from diffdag.ordersearch.search import Problem
+
+MARGIN = 0.2  # what a reversal has to save, in prices of a change; ordinary changes lose half of one or more
+LEAST = 2.1  # prices that an answer has to pay for a reversal to be worth a look
+TRIED = 300  # pairs and sets before them that are tried, the most hopeful first
+FEW = 12  # up to so many variables all orders are compared, unless the order is known
+MOST = 20  # pairs that are tried elsewhere
+Pair = tuple[int, int]
+
+
+def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+    """Whether one reversed edge explains the data with fewer changes; None where orders cannot be compared."""
+    from diffdag.ordersearch.search import Problem  # noqa: PLC0415 - numba takes a second to import
+
+    names = first.names
+    few = len(names) <= FEW and "order" not in _known(result)
+    if min(first.n, second.n) <= len(names) + 2 or not (few or result.method == "order"):
+        return None
+    calm = "nothing suggests that an edge is reversed between the conditions"
+    if _paid(result) < LEAST:
+        return Check("reversals", True, calm, None, MARGIN)
+    factor, equal = result.settings.get("penalty_factor", 1.0), result.settings.get("noise") == "equal"
+    problem = Problem.from_scatter(
+        first.scatter,
+        second.scatter,
+        first.n,
+        second.n,
+        equal,
+        np.zeros((len(names),) * 2, bool),
+        len(result.variables),
+        float(factor) if isinstance(factor, (int, float)) else 1.0,
+    )
+    saved = AllOrders(problem).saved() if few else _saved_nearby(problem, names, result)
+    pair = max(saved, key=lambda key: saved[key], default=None)
+    most = saved[pair] / problem.unit if pair is not None else 0.0
+    if pair is None or most <= MARGIN:
+        return Check("reversals", True, calm, most, MARGIN)
+    i, j = pair
+    says = (
+        f"an effect of '{names[j]}' on '{names[i]}' in the first condition seems to run the other way in the "
+        "second, or to be part of more such reversals, which no common order allows for: many of the changes "
+        "found may be there only for that; do not trust their list, and leave out one of the two variables"
+    )
+    return Check("reversals", False, says, most, MARGIN)
+
+
+def _known(result: DifferenceResult) -> list[object]:
+    """Which kinds of prior knowledge the answer rests on."""
+    known = result.settings.get("known_beforehand")
+    return list(known) if isinstance(known, list) else []
+
+
+def _paid(result: DifferenceResult) -> float:
+    """About what the answer pays, in prices of a change; a noise variance costs 0.6 of one."""
+    return len(result.edge_list) + 0.6 * len(result.noise_list)
+
+
+class AllOrders:
+    """Least costs of all sets of variables, by dynamic programming; a number's bits say who is in a set."""
+
+    def __init__(self, problem: Problem) -> None:
+        from diffdag.ordersearch.core.dynamic import best_order  # noqa: PLC0415
+
+        p, sets = problem.p, 1 << problem.p
+        self.problem = problem
+        costs, _ = problem.tabulate()
+        self.before, last, order = np.empty(sets), np.empty(sets, np.int64), np.empty(p, np.int64)
+        self.best = float(best_order(costs, problem.rules.before, self.before, last, order))
+        self.behind = _behind(costs)
+
+    def saved(self) -> dict[Pair, float]:
+        """What a reversal of each pair saves at most: (i, j) for j -> i in the first condition."""
+        enough = self.best - MARGIN * self.problem.unit
+        found: dict[Pair, float] = {}
+        best = enough
+        for bound, (i, j), members in _ascending(self._bounds(enough))[:TRIED]:
+            if bound >= best:
+                break
+            others = [k for k in range(self.problem.p) if members >> k & 1]
+            pair_cost = block_cost(self.problem, others, i, j)
+            score = self.before[members] + pair_cost + self.behind[members | 1 << i | 1 << j]
+            found[i, j] = max(found.get((i, j), -math.inf), self.best - score)
+            best = min(best, score)
+        return found
+
+    def _bounds(self, enough: float) -> dict[Pair, tuple[IntArray, FloatArray]]:
+        """For each pair, sets before it and what a reversal there costs at least: what free fits leave."""
+        rules, p = self.problem.rules, self.problem.p
+        one = _log_determinants(self.problem.first)
+        two = _log_determinants(self.problem.pooled - self.problem.first)
+        both = _log_determinants(self.problem.pooled)
+        rows = rules.n1 + rules.n2
+        sizes = np.array([bin(k).count("1") for k in range(1 << p)])
+        masks = np.arange(1 << p)
+        bounds = {}
+        for i in range(p):
+            for j in range(i):
+                pair = 1 << i | 1 << j
+                sets = masks[masks & pair == 0]
+                gain = rules.n1 * (one[sets | pair] - one[sets]) + rules.n2 * (two[sets | pair] - two[sets])
+                gain -= rows * (both[sets | pair] - both[sets])
+                constant = 2 * (
+                    rows * math.log(rows) - rules.n1 * math.log(rules.n1) - rules.n2 * math.log(rules.n2)
+                )
+                at = sizes[sets] + 1
+                share = rules.table[2, at] / rows
+                least = share * (gain + constant) / 2 + 2 * rules.table[0, at]
+                least += self.before[sets] + self.behind[sets | pair]
+                hopeful = least < enough
+                bounds[i, j] = bounds[j, i] = (sets[hopeful], least[hopeful])
+        return bounds
+
+
+def _ascending(bounds: dict[Pair, tuple[IntArray, FloatArray]]) -> list[tuple[float, Pair, int]]:
+    """Every pair and set, the most hopeful first."""
+    entries = [
+        (float(bound), pair, int(members))
+        for pair, (sets, least) in bounds.items()
+        for members, bound in zip(sets, least, strict=True)
+    ]
+    return sorted(entries)
+
+
+def _behind(costs: FloatArray) -> FloatArray:
+    """The least cost of all variables that are not in a set, placed behind it."""
+    sets, p = costs.shape
+    sizes = np.array([bin(k).count("1") for k in range(sets)])
+    masks = np.arange(sets)
+    least = np.full(sets, math.inf)
+    least[-1] = 0.0
+    for size in range(p - 1, -1, -1):
+        these = masks[sizes == size]
+        for v in range(p):
+            free = these[these >> v & 1 == 0]
+            least[free] = np.minimum(least[free], costs[free, v] + least[free | 1 << v])
+    return least
+
+
+def _log_determinants(matrix: FloatArray) -> FloatArray:
+    """Of the block of every set of variables; 0 for the empty one."""
+    p = len(matrix)
+    masks = np.arange(1 << p)
+    members = (masks[:, None] >> np.arange(p) & 1).astype(bool)
+    sizes = members.sum(axis=1)
+    result = np.zeros(1 << p)
+    for size in range(1, p + 1):
+        these = masks[sizes == size]
+        index = np.nonzero(members[these])[1].reshape(-1, size)
+        result[these] = np.linalg.slogdet(matrix[index[:, :, None], index[:, None, :]])[1]
+    return result
+
+
+def block_cost(problem: Problem, others: list[int], i: int, j: int) -> float:
+    """Cost of i and j behind the same others, with j -> i in the first condition only and i -> j in the second.
+
+    It is what it pays minus what it gains on both with nothing changed, as in `ordersearch.score`.
+    """
+    one, pooled = problem.first, problem.pooled
+    index = [*others, i, j]
+    root = np.linalg.cholesky(pooled[np.ix_(index, index)])
+    reference = float(root[-1, -1] * root[-2, -2])
+    at = len(others) + 1
+    total = 2 * float(problem.rules.table[0, at])
+    for target, cause, there in ((i, j, one), (j, i, pooled - one)):
+        total += _node_cost(problem, others, target, cause, there, reference)
+    return total
+
+
+def _node_cost(
+    problem: Problem, others: list[int], target: int, cause: int, there: FloatArray, reference: float
+) -> float:
+    """Cost of a variable on others in both conditions and on a cause where its scatter is `there`.
+
+    Coefficients of others differ between the conditions where that pays, as seen one at a time.
+    """
+    rules, at, k = problem.rules, len(others) + 1, len(others)
+    price, variance, free = (float(rules.table[row, at]) for row in range(3))
+    gram, cross = _equations(problem, others, target, cause, there)
+    chosen = list(range(k + 1))
+    own = float(problem.pooled[target, target])
+    solution = np.linalg.solve(gram[: k + 1, : k + 1], cross[: k + 1])
+    rss = own - float(cross[: k + 1] @ solution)
+    while len(chosen) < 2 * k + 1:
+        rest = [c for c in range(k + 1, 2 * k + 1) if c not in chosen]
+        solved = np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[np.ix_(chosen, rest)])
+        width = gram[rest, rest] - np.einsum("ij,ij->j", gram[np.ix_(chosen, rest)], solved)
+        gain = (cross[rest] - cross[chosen] @ solved) ** 2 / np.maximum(width, 1e-9 * gram[rest, rest])
+        best = int(np.argmax(gain))
+        if gain[best] <= -math.expm1(-2 * price / free) * rss:
+            break
+        chosen.append(rest[best])
+        rss -= float(gain[best])
+    changes = len(chosen) - k - 1
+    cost = free / 2 * math.log(rss / reference) + price * changes
+    if rules.equal:
+        return cost
+    rows = rules.n1 + rules.n2
+    first = _first_residual(problem, others, target, cause, there, chosen, gram, cross)
+    second = max(rss - first, 1e-12 * rss)
+    two = rules.n1 * math.log(rows * first / (rules.n1 * reference))
+    two += rules.n2 * math.log(rows * second / (rules.n2 * reference))
+    return min(cost, free / rows / 2 * two + price * changes + variance)
+
+
+def _equations(
+    problem: Problem, others: list[int], target: int, cause: int, there: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Normal equations: others in both conditions, the cause in one, others in the first condition alone."""
+    one, pooled = problem.first, problem.pooled
+    k = len(others)
+    gram, cross = np.empty((2 * k + 1, 2 * k + 1)), np.empty(2 * k + 1)
+    block = np.ix_(others, others)
+    meets = one[others, cause] if there is one else np.zeros(k)
+    gram[:k, :k], gram[:k, k + 1 :], gram[k + 1 :, k + 1 :] = pooled[block], one[block], one[block]
+    gram[:k, k], gram[k, k], gram[k, k + 1 :] = there[others, cause], there[cause, cause], meets
+    gram[k, :k], gram[k + 1 :, :k], gram[k + 1 :, k] = gram[:k, k], one[block], meets
+    cross[:k], cross[k], cross[k + 1 :] = pooled[others, target], there[cause, target], one[others, target]
+    return gram, cross
+
+
+def _first_residual(
+    problem: Problem,
+    others: list[int],
+    target: int,
+    cause: int,
+    there: FloatArray,
+    chosen: list[int],
+    gram: FloatArray,
+    cross: FloatArray,
+) -> float:
+    """Residual sum of squares in the first condition."""
+    one, k = problem.first, len(others)
+    solution = np.zeros(2 * k + 1)
+    solution[chosen] = np.linalg.solve(gram[np.ix_(chosen, chosen)], cross[chosen])
+    index = [*others, cause, target]
+    contrast = np.append(-(solution[:k] + solution[k + 1 :]), [-solution[k] if there is one else 0.0, 1.0])
+    left = float(contrast @ one[np.ix_(index, index)] @ contrast)
+    return max(left, 1e-12 * float(one[target, target]))
+
+
+def _saved_nearby(problem: Problem, names: tuple[str, ...], result: DifferenceResult) -> dict[Pair, float]:
+    """What a reversal of each changed pair saves at most, where the rest of the order is that of the answer."""
+    listed = result.settings.get("search_order")
+    place = {name: k for k, name in enumerate(names)}
+    order = [place[str(name)] for name in listed] if isinstance(listed, list) else list(range(len(names)))
+    strength = {edge: abs(edge.delta or 0.0) / (edge.stderr or 1.0) for edge in result.edge_list}
+    edges = sorted(result.edge_list, key=lambda edge: -strength[edge])[:MOST]
+    best, _ = order_costs(problem, order)
+    found: dict[Pair, float] = {}
+    for edge in edges:
+        a, b = sorted((order.index(place[edge.source]), order.index(place[edge.target])))
+        pair = order[a], order[b]
+        rest = [k for k in order if k not in pair]
+        for position in {a, b - 1}:
+            total, costs = order_costs(problem, [*rest[:position], *pair, *rest[position:]])
+            outside = total - float(costs[list(pair)].sum())
+            for i, j in (pair, pair[::-1]):
+                saved = best - outside - block_cost(problem, rest[:position], i, j)
+                found[i, j] = max(found.get((i, j), -math.inf), saved)
+    return found
+
+
+def order_costs(problem: Problem, order: list[int]) -> tuple[float, FloatArray]:
+    """Cost of an order and of each variable in it."""
+    from diffdag.ordersearch.core.score import EXHAUSTIVE  # noqa: PLC0415
+    from diffdag.ordersearch.core.state import new_space  # noqa: PLC0415
+    from diffdag.ordersearch.core.walk import walk  # noqa: PLC0415
+
+    p = problem.p
+    cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    settings = ((0, 0), 0, 0, 0.0, 0.0, 0)
+    space, moving = new_space(problem.first, EXHAUSTIVE), np.ones(p, bool)
+    place = np.array(order, dtype=np.int64)
+    total = walk(space, problem.pooled, problem.rules, place, *settings, moving, cost, changed, separate)
+    return float(total), cost

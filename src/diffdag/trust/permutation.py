@@ -1,0 +1,249 @@
+r"""The test of "nothing changed at all": permutations of the rows among the two conditions.
+
+If both tables come from the same distribution up to their means, it makes no difference which row is in which
+table. So rows are made free of their table's mean, shuffled among the tables many times, and the difference D
+of the two covariance matrices is looked at each time in three ways:
+
+    covariance    the largest difference of two covariances, in standard errors; sees changes in sparse graphs
+    regression    the largest entry of D Omega, in standard errors, for the inverse Omega of the covariance
+                  matrix of all rows: how the covariance of a variable with what is left of another, after all
+                  others were accounted for, differs; sees changed effects in dense graphs
+    overall       tr(D Omega D Omega), Nagao's test of equal covariance matrices: sees many small changes
+
+Standard errors and Omega come from all rows together and do not depend on who is in which table. The smallest
+of the three p-values is compared with the smallest p-value of each permutation (Westfall and Young), so that
+looking three times costs nothing in validity.
+
+Subtracting the mean would make the rows of a table depend on each other, and more so in the smaller table. Here
+the n rows are reflected such that one of them takes up the mean, and the other n - 1 are used. These are
+uncorrelated, have the covariance matrix of the rows, and their sums of products are the scatter matrix; for
+Gaussian data they are independent, and the test is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from diffdag._base.arrays import FloatArray, IntArray
+from diffdag._base.checks import check_rng
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Progress, show_progress
+from diffdag.results.evidence import GlobalTest
+from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.moments import Moments
+from diffdag.tables.problems import Missing
+
+LEAST = 19  # permutations
+STATISTICS = ("covariance", "regression", "overall")
+MOST_INVERTED = 1000  # variables; with more, only covariances are compared, a block of columns at a time
+_RIDGE = 0.3  # times variables / rows is added to the variances before they are inverted
+_ROWS_AT_ONCE = 1 << 16
+_SAME = 1e-9  # values that differ by less, relatively, are taken for equal: they differ by rounding
+_LEAST_VARIANCE = 1e-12  # of a product of two variables of variance 1; both are constant but for their signs
+
+
+def global_test(
+    first: Any,
+    second: Any,
+    *,
+    permutations: int = 999,
+    rng: np.random.Generator | int | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    missing: Missing = "error",
+    progress: Progress = None,
+) -> GlobalTest:
+    """Test whether anything changed at all: effects or noise variances, but not means.
+
+    Parameters
+    ----------
+    first, second : array or table
+        As for `DifferenceDAG.fit`. Rows must be exchangeable within each table: not a time series, nor several
+        rows of the same subject.
+    permutations : int
+        The smallest p-value that can come out is ``1 / (1 + permutations)``.
+    rng : numpy.random.Generator or int, optional
+        Source of the permutations; None gives the same ones every time.
+    columns, drop, missing
+        As for `DifferenceDAG.fit`.
+    progress : bool or callable, optional
+        True for a bar on a terminal; a function is called with the steps done, their number, and what they are.
+
+    Returns
+    -------
+    GlobalTest
+        With more than 1000 variables the largest difference of covariances is its only statistic.
+
+    Notes
+    -----
+    The level is exact for Gaussian data, and nearly so otherwise: what is left of other rows after their mean
+    is not quite exchangeable. Tables that differ in the shape of their distributions, but not in covariances,
+    may be told apart more often than the level says.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
+    >>> dd.global_test(pair.first.sample(200, rng=1), pair.second.sample(200, rng=2), permutations=99).pvalue
+    0.01
+    >>> bool(dd.global_test(pair.first.sample(200, rng=1), pair.first.sample(200, rng=2)).pvalue > 0.05)
+    True
+    """
+    _check_options(permutations, rng)
+    if isinstance(first, Moments) or isinstance(second, Moments):
+        raise InputError("moments cannot be permuted; give the two tables of rows")
+    tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+    return permute_tables(tables, permutations, rng, progress=progress)
+
+
+def permute_tables(
+    tables: Tables,
+    permutations: int = 999,
+    rng: np.random.Generator | int | None = None,
+    *,
+    progress: Progress = None,
+) -> GlobalTest:
+    """The test for two tables that are aligned already; see `global_test`."""
+    _check_options(permutations, rng)
+    pool = _pool(tables)
+    seeds = np.random.default_rng(0 if rng is None else rng).integers(2**63, size=permutations)
+    p = pool.rows.shape[1]
+    blocks = [slice(start, start + MOST_INVERTED) for start in range(0, p, MOST_INVERTED)]
+    values = np.zeros((1 + permutations, len(STATISTICS) if len(blocks) == 1 else 1))
+    with show_progress(progress, "Permuting rows", len(blocks) * len(values)) as advance:
+        for block in blocks:
+            view = _view(pool.rows, block)
+            for k in range(len(values)):
+                chosen = pool.chosen(None if k == 0 else int(seeds[k - 1]))
+                seen = _statistics(_difference(pool, view, chosen), view)
+                np.maximum(values[k], seen, out=values[k])
+                advance()
+    pvalue, each = _combine(values)
+    return GlobalTest(pvalue, int(permutations), dict(zip(STATISTICS, each, strict=False)))
+
+
+def _check_options(permutations: object, rng: object) -> None:
+    def whole(value: object, least: int) -> bool:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+    if not whole(permutations, LEAST):
+        raise InputError(
+            f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
+            f"it is {permutations!r}"
+        )
+    check_rng(rng)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """The rows of both tables, one below the other, each table's free of its mean, with variances of 1."""
+
+    rows: FloatArray
+    sizes: tuple[int, int]
+
+    def chosen(self, seed: int | None) -> IntArray:
+        """Rows that make up the smaller table: those that do, or as many drawn at random, in order."""
+        first, second = self.sizes
+        if seed is None:
+            return np.arange(first) if first <= second else np.arange(first, first + second)
+        lots = np.random.default_rng(seed).random(first + second)
+        n = min(self.sizes)
+        return np.flatnonzero(lots <= np.partition(lots, n - 1)[n - 1])
+
+
+def _pool(tables: Tables) -> _Pool:
+    parts = [_without_mean(tables.first), _without_mean(tables.second)]
+    rows = np.concatenate(parts)
+    rows /= np.sqrt(np.mean(np.square(rows), axis=0))
+    return _Pool(rows, (len(parts[0]), len(parts[1])))
+
+
+def _without_mean(table: FloatArray) -> FloatArray:
+    """Uncorrelated rows, one fewer, whose sums of products are the scatter matrix of the table.
+
+    The reflection that takes the unit vector along (1, ..., 1) to one along the first axis, without its first
+    row.
+    """
+    rows = table - table.mean(axis=0)
+    rest: FloatArray = rows[1:] - rows[0] / (math.sqrt(len(rows)) + 1)
+    return rest
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What does not depend on who is in which table, for the covariances of some variables with all."""
+
+    block: slice
+    products: FloatArray  # sums over all rows
+    weights: FloatArray  # one over standard errors, but for the number of rows
+    inverse: FloatArray | None  # Omega; None if there are too many variables
+    inverse_weights: FloatArray | None
+
+
+def _view(rows: FloatArray, block: slice) -> _View:
+    n, p = rows.shape
+    products = rows[:, block].T @ rows
+    weights = _weights(rows[:, block], rows, products / n)
+    if p > MOST_INVERTED:
+        return _View(block, products, weights, None, None)
+    inverse = np.linalg.inv(products / n + _RIDGE * p / n * np.eye(p))
+    left = rows @ inverse
+    return _View(block, products, weights, inverse, _weights(rows, left, products @ inverse / n))
+
+
+def _weights(first: FloatArray, second: FloatArray, means: FloatArray) -> FloatArray:
+    """One over the standard deviations of products of two variables, whatever their distributions."""
+    scale = np.mean(np.square(second), axis=0)
+    variances = np.square(first).T @ np.square(second) / len(first) - np.square(means)
+    weights: FloatArray = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * scale))
+    return weights
+
+
+def _difference(pool: _Pool, view: _View, chosen: IntArray) -> FloatArray:
+    """Covariances in the chosen rows less those in the others; all means are zero."""
+    n, others = len(chosen), len(pool.rows) - len(chosen)
+    products = np.zeros_like(view.products)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        rows = pool.rows.take(chosen[start : start + _ROWS_AT_ONCE], axis=0)
+        products += rows[:, view.block].T @ rows
+    difference: FloatArray = products * (1 / n + 1 / others) - view.products / others
+    return difference
+
+
+def _statistics(difference: FloatArray, view: _View) -> list[float]:
+    covariance = _largest(difference * view.weights)
+    if view.inverse is None or view.inverse_weights is None:
+        return [covariance]
+    turned = difference @ view.inverse
+    return [covariance, _largest(turned * view.inverse_weights), float(np.vdot(turned, turned.T))]
+
+
+def _largest(values: FloatArray) -> float:
+    return max(float(values.max()), -float(values.min()))
+
+
+def _combine(values: FloatArray) -> tuple[float, list[float]]:
+    """P-values of the first row among all: of all statistics together, and of each.
+
+    Rows are ordered by their smallest p-value; ties, of which there are many, by how far the statistic that
+    stands out most lies from its mean.
+    """
+    counts = np.array([_at_least(column) for column in values.T])
+    smallest = counts.min(axis=0)
+    spread = values.std(axis=0)
+    apart = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
+    beyond = apart >= apart[0] - _SAME * (1 + abs(apart[0]))
+    more = (smallest < smallest[0]) | ((smallest == smallest[0]) & beyond)
+    return float(more.mean()), [float(count[0] / len(values)) for count in counts]
+
+
+def _at_least(values: FloatArray) -> IntArray:
+    """How many values are at least as large, for each of them."""
+    ranked = np.sort(values)
+    counts: IntArray = len(values) - np.searchsorted(ranked, values * (1 - _SAME), side="left")
+    return counts

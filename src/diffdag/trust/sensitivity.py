@@ -1,0 +1,352 @@
+"""What a path of settings found, and how far the answer depends on the setting."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffdag._base.atomic import write_together
+from diffdag._base.words import plural
+from diffdag.results.evidence import Share
+from diffdag.results.result import DifferenceResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from diffdag.report.layout.theme import ThemeName
+
+Found = tuple[str, str, bool, float | None]  # source, target, whether directed, delta
+Claim = tuple[str, str, bool]
+NAMED = 2  # edges that a sentence names
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A setting: multiples of the default penalty, threshold and number of variables kept."""
+
+    penalty: float = 1.0
+    threshold: float = 1.0
+    size: float = 1.0
+
+    def __str__(self) -> str:
+        return f"penalty-{self.penalty:g}-threshold-{self.threshold:g}-size-{self.size:g}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What was found at one setting.
+
+    Parameters
+    ----------
+    at : Factors
+    kept : int
+        Variables that were not screened out.
+    edges : tuple of (str, str, bool, float or None)
+        Source, target, whether directed, and delta.
+    ebic : float
+        Extended BIC relative to no change: less is better.
+    instability, found : float, optional
+        How far halves of the rows disagree, and how many changes they found on average.
+    shares : tuple of Share
+        How often each pair was found in halves of the rows, most often found first.
+    """
+
+    at: Factors
+    kept: int
+    edges: tuple[Found, ...]
+    ebic: float
+    instability: float | None = None
+    found: float | None = None
+    shares: tuple[Share, ...] = ()
+
+    @property
+    def pairs(self) -> frozenset[frozenset[str]]:
+        """The edges whatever their direction."""
+        return frozenset(frozenset(edge[:2]) for edge in self.edges)
+
+    @property
+    def claims(self) -> frozenset[Claim]:
+        """The edges without their deltas."""
+        return frozenset(edge[:3] for edge in self.edges)
+
+
+@dataclass(frozen=True)
+class Course:
+    """One pair of variables along the path.
+
+    Parameters
+    ----------
+    source, target : str
+        The source is the cause at most of the settings that direct the edge.
+    ways : tuple of str
+        Step by step: ``"directed"`` from source to target, ``"reversed"``, ``"undirected"``, or ``""``.
+    deltas : tuple of float or None
+        Where directed.
+    """
+
+    source: str
+    target: str
+    ways: tuple[str, ...]
+    deltas: tuple[float | None, ...]
+
+
+def _course(edges: dict[int, Found], steps: int) -> Course:
+    votes = Counter((source, target) for source, target, directed, _ in edges.values() if directed)
+    source, target = max(votes, key=lambda way: votes[way]) if votes else next(iter(edges.values()))[:2]
+    ways = [""] * steps
+    deltas: list[float | None] = [None] * steps
+    for k, (one, _, directed, delta) in edges.items():
+        ways[k] = "undirected" if not directed else "directed" if one == source else "reversed"
+        deltas[k] = delta if ways[k] == "directed" else None
+    return Course(source, target, tuple(ways), tuple(deltas))
+
+
+@dataclass(frozen=True, eq=False)
+class SettingsPath:
+    """The answers along a path of settings, and the setting chosen.
+
+    Attributes
+    ----------
+    method : {"order", "paper"}
+    by : {"ebic", "stability"}
+        How the setting was chosen.
+    axis : {"penalty", "threshold"}
+        The setting that varies along the path.
+    settings : tuple of Setting
+        Every setting tried, the path first, in ascending order.
+    steps : int
+        How many of them are the path.
+    chosen_at, default_at : int
+        Their numbers in `settings`.
+    chosen, default : dict
+        Parameters of `DifferenceDAG`.
+    result : DifferenceResult
+        The answer at the chosen setting.
+    gamma, bound : float
+        Weight of the extended BIC; largest instability that counts as stable.
+    """
+
+    method: str
+    by: str
+    axis: str
+    settings: tuple[Setting, ...]
+    steps: int
+    chosen_at: int
+    default_at: int
+    chosen: dict[str, Any]
+    default: dict[str, Any]
+    result: DifferenceResult
+    gamma: float
+    bound: float
+
+    @property
+    def line(self) -> tuple[Setting, ...]:
+        """The settings on the path: all others but `axis` are the default."""
+        return self.settings[: self.steps]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the chosen and the default setting give the same edges."""
+        return self.settings[self.chosen_at].claims == self.settings[self.default_at].claims
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a setting; penalty and threshold are multiples of the default."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = self.settings
+        table: dict[str, Any] = {"penalty": [row.at.penalty for row in rows]}
+        if self.method == "paper":
+            table["threshold"] = [row.at.threshold for row in rows]
+        if any(row.kept < len(self.result.variables) for row in rows):
+            table["kept"] = [row.kept for row in rows]
+        table["edges"] = [len(row.edges) for row in rows]
+        table["ebic"] = [row.ebic for row in rows]
+        if self.by == "stability":
+            table["instability"] = [row.instability for row in rows]
+        table["chosen"] = [k == self.chosen_at for k in range(len(rows))]
+        return pd.DataFrame(table)
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """One row a pair of variables whose edge is found anywhere on the path, the most persistent first.
+
+        ``from`` and ``to`` are the least and the largest multiple at which it is found, ``share`` the share of
+        the path, ``directed`` the share with an edge from source to target.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        default, chosen = (self.settings[k].pairs for k in (self.default_at, self.chosen_at))
+        rows = []
+        for course in self.courses:
+            at = [self.multiple(step) for step, way in zip(self.line, course.ways, strict=True) if way]
+            pair = frozenset((course.source, course.target))
+            shares = len(at) / self.steps, course.ways.count("directed") / self.steps
+            marks = pair in default, pair in chosen
+            rows.append((course.source, course.target, min(at), max(at), *shares, *marks))
+        columns = ["source", "target", "from", "to", "share", "directed", "in_default", "in_chosen"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def courses(self) -> list[Course]:
+        """What becomes of each pair along the path, the most persistent pairs first."""
+        found: dict[frozenset[str], dict[int, Found]] = {}
+        for k, step in enumerate(self.line):
+            for edge in step.edges:
+                found.setdefault(frozenset(edge[:2]), {})[k] = edge
+        courses = [_course(edges, self.steps) for edges in found.values()]
+        place = {name: k for k, name in enumerate(self.result.variables)}
+        # Of two that are as persistent, the one that is still there at severe settings comes first.
+        return sorted(
+            courses,
+            key=lambda c: (-len(list(filter(None, c.ways))), [not w for w in c.ways[::-1]], place[c.source]),
+        )
+
+    @property
+    def rows(self) -> tuple[tuple[float, tuple[Claim, ...]], ...]:
+        """The path in short: multiple of the default and edges (source, target, directed), step by step."""
+        return tuple((self.multiple(step), tuple(edge[:3] for edge in step.edges)) for step in self.line)
+
+    def multiple(self, step: Setting) -> float:
+        """Where on the path a setting is."""
+        return step.at.penalty if self.axis == "penalty" else step.at.threshold
+
+    def summary(self) -> str:
+        """The choice and the sensitivity, in two sentences."""
+        way = "extended BIC" if self.by == "ebic" else "stability"
+        chosen, note = self.settings[self.chosen_at], sensitivity_note(self)
+        tail = f"{note[:1].upper()}{note[1:]}."
+        if (chosen.instability or 0.0) > self.bound:
+            return f"Even the most severe setting tried is not stable, so the default stays. {tail}"
+        times = f"{self.multiple(chosen):g} times the default {self.axis}"
+        same = "the same edges as" if self.agrees else f"{plural(len(chosen.edges), 'edge')}, not the same as"
+        return f"Chosen by {way}: {times}, with {same} the default. {tail}"
+
+    def to_json(self) -> str:
+        """Everything but the full answer at the chosen setting, for programs."""
+        value = {
+            "schema": 1,
+            "method": self.method,
+            "by": self.by,
+            "axis": self.axis,
+            "variables": list(self.result.variables),
+            "chosen": self.chosen,
+            "default": self.default,
+            "agrees": self.agrees,
+            "gamma": self.gamma,
+            "bound": self.bound if self.by == "stability" else None,
+            "sensitivity": sensitivity_note(self),
+            "steps": self.steps,
+            "settings": [self._record(k) for k in range(len(self.settings))],
+            "edges": [_known(row) for row in self.edges.to_dict("records")],
+        }
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def _record(self, number: int) -> dict[str, Any]:
+        row = self.settings[number]
+        marks = {"chosen": number == self.chosen_at, "default": number == self.default_at}
+        values = {"ebic": row.ebic, "instability": row.instability, "found": row.found}
+        at = {"penalty": row.at.penalty, "threshold": row.at.threshold, "kept": row.kept}
+        edges = [dict(zip(("source", "target", "directed", "delta"), edge, strict=True)) for edge in row.edges]
+        shares = {"shares": [asdict(share) for share in row.shares]} if self.by == "stability" else {}
+        return {**at, **_known(values), **marks, "edges": edges, **shares}
+
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw the deltas along the path, the criterion below, the choice and the default."""
+        from diffdag.report.plots.path import plot_path  # noqa: PLC0415
+
+        return plot_path(self, ax, theme=theme)
+
+    def plot_stability(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw how often halves of the rows found each edge along the path; with ``by="stability"``."""
+        from diffdag.report.plots.stability import plot_stability  # noqa: PLC0415
+
+        return plot_stability(self, ax, theme=theme)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write path.csv, path.json and path.svg, completely or not at all; returns the files.
+
+        With ``by="stability"`` also stability.svg, the picture of `plot_stability`.
+        """
+        from diffdag.report.plots.path import render_path  # noqa: PLC0415
+        from diffdag.report.plots.stability import render_stability  # noqa: PLC0415
+
+        contents = {
+            "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
+            "path.json": self.to_json(),
+            "path.svg": render_path(self),
+        }
+        if self.by == "stability":
+            contents["stability.svg"] = render_stability(self)
+        return write_together(folder, contents)
+
+
+def _known(record: dict[Any, Any]) -> dict[str, Any]:
+    """Numbers that are not finite are None."""
+    return {
+        str(key): None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in record.items()
+    }
+
+
+def sensitivity_note(path: SettingsPath) -> str:
+    """Say in one sentence over which settings the default answer stays the same, and what is next.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+    >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
+    >>> sensitivity_note(dd.settings_path(*tables, penalties=[0.5, 2], n_jobs=1))
+    'the same edge is found from 0.5 to 2 times the default penalty, at every one tried'
+    """
+    line, middle = path.line, path.default_at
+    same = line[middle].pairs
+    low = high = middle
+    while low > 0 and line[low - 1].pairs == same:
+        low -= 1
+    while high < len(line) - 1 and line[high + 1].pairs == same:
+        high += 1
+    many = "edge is" if len(same) == 1 else f"{len(same)} edges are"
+    what = f"the same {many} found" if same else "no change is found"
+    ends = [f"{path.multiple(line[k]):g}" for k in (low, high)]
+    where = f"from {ends[0]} to {ends[1]} times" if low < high else "only at"
+    turned = _turned(line[low : high + 1])
+    aside = f" ({turned} in another direction at some)" if turned else ""
+    beyond = [_turn(path, same, k) for k in (low - 1, high + 1) if 0 <= k < len(line)]
+    tail = "; " + ", ".join(beyond) if beyond else ", at every one tried"
+    return f"{what} {where} the default {path.axis}{aside}{tail}"
+
+
+def _turned(steps: Sequence[Setting]) -> int:
+    """Pairs that have not the same direction at all settings."""
+    ways: dict[frozenset[str], set[Claim]] = {}
+    for step in steps:
+        for claim in step.claims:
+            ways.setdefault(frozenset(claim[:2]), set()).add(claim)
+    return sum(len(claims) > 1 for claims in ways.values())
+
+
+def _turn(path: SettingsPath, before: frozenset[frozenset[str]], number: int) -> str:
+    """What is different at a setting just outside the range."""
+    step, inside = path.line[number], path.line[path.default_at]
+    more = [edge for edge in step.edges if frozenset(edge[:2]) not in before]
+    less = [edge for edge in inside.edges if frozenset(edge[:2]) not in step.pairs]
+    words = [_named(more, "appears", "appear"), _named(less, "goes", "go")]
+    return f"at {path.multiple(step):g} times {' and '.join(filter(None, words))}"
+
+
+def _named(edges: Sequence[Found], one: str, many: str) -> str:
+    if not edges:
+        return ""
+    if len(edges) > NAMED:
+        return f"{len(edges)} edges {many}"
+    names = " and ".join(f"{edge[0]} {'->' if edge[2] else '--'} {edge[1]}" for edge in edges)
+    return f"{names} {one if len(edges) == 1 else many}"

@@ -1,0 +1,195 @@
+"""How many false changes to expect among those that turn up in most of many halves of the tables.
+
+Complementary pairs stability selection (Shah and Samworth 2013, Journal of the Royal Statistical Society B
+75, 55-80) fits both halves of the rows for B random ways of halving them, and keeps what is found in a share
+of at least tau of the 2B fits. Candidates that a single fit to half of the rows finds with probability at
+most theta should not be kept. Whatever the method, the expected number of those that are is bounded, the
+tighter the more regular the distribution of their shares may be taken to be:
+
+    no assumption    q theta / (2 tau - 1)                                     their Theorem 1
+    unimodal         q theta C(tau, B)                                         their Theorem 2
+    r-concave        p min{D(theta^2, 2 tau - 1, B, -1/2), D(theta, tau, 2B, -1/4)}    their equation (8)
+
+for p candidates of which a fit finds q on average, and theta = q / p. ``D(eta, t, B, r)`` is the largest
+``P(X >= t)`` of a variable on ``0, 1/B, ..., 1`` with a mean of at most eta and an r-concave mass function f,
+that is, one with ``f ** r`` convex (r < 0). Its maximum is attained where ``f ** r`` is linear from 0 up to
+some k and f vanishes behind it: two constraints, total mass and mean, leave no room for a kink.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import InputError
+
+_ROUNDING = 1e-9  # a share of k out of 2B may come as a decimal number a little above it
+_TINY = 1e-15
+_CLOSE = 1e-10
+_MOST_STEPS = 60  # seven are enough as a rule
+
+
+def expected_false_bound(q: float, candidates: int, cutoff: float, pairs: int) -> float:
+    """Bound on the expected number of stable candidates that a single fit would hardly ever find.
+
+    Parameters
+    ----------
+    q : float
+        How many candidates a fit to half of the rows finds on average.
+    candidates : int
+        How many there are, p (p - 1) / 2 for pairs of p variables.
+    cutoff : float
+        Share of the fits from which on a candidate counts as stable; above 1/2.
+    pairs : int
+        Pairs of halves, half the number of fits.
+
+    Returns
+    -------
+    float
+        The smallest of the three bounds of the module's header.
+
+    Notes
+    -----
+    "Hardly ever" means with a probability of at most ``q / candidates``. The bound supposes that the shares of
+    such candidates have an r-concave distribution, which Shah and Samworth found in all their examples.
+
+    Examples
+    --------
+    >>> round(expected_false_bound(q=10, candidates=100, cutoff=0.6, pairs=50), 3)
+    1.141
+    """
+    _check(q, candidates, pairs)
+    if not 0.5 < cutoff <= 1:
+        raise InputError(f"cutoff must be above 0.5 and at most 1; it is {cutoff!r}")
+    found = math.ceil(2 * pairs * cutoff - _ROUNDING)  # fits that it takes
+    return float(_bounds(float(q), int(candidates), int(pairs))[found - pairs - 1])
+
+
+def stable_cutoff(q: float, candidates: int, pairs: int, target: float) -> float:
+    """The smallest cutoff with which no more false candidates than `target` are to be expected.
+
+    Parameters
+    ----------
+    q, candidates, pairs
+        As for `expected_false_bound`.
+    target : float
+        Expected number of false candidates to put up with.
+
+    Returns
+    -------
+    float
+        A multiple of ``1 / (2 pairs)``, above 1/2.
+
+    Raises
+    ------
+    InputError
+        If not even candidates found in every fit are that few.
+
+    Examples
+    --------
+    >>> stable_cutoff(q=7, candidates=200, pairs=50, target=0.2)
+    0.62
+    """
+    _check(q, candidates, pairs)
+    if not target > 0:
+        raise InputError(f"target must be larger than 0; it is {target!r}")
+    bounds = _bounds(float(q), int(candidates), int(pairs))
+    enough = np.flatnonzero(bounds <= target)
+    if enough.size == 0:
+        raise InputError(
+            f"even among candidates found in every fit up to {bounds[-1]:.3g} may be false, and target is "
+            f"{target:.3g}; ask for a larger target, or let a single fit find fewer (a larger penalty)"
+        )
+    return (pairs + 1 + int(enough[0])) / (2 * pairs)
+
+
+def _check(q: float, candidates: int, pairs: int) -> None:
+    for name, value in {"candidates": candidates, "pairs": pairs}.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 1:
+            raise InputError(f"{name} must be a whole number, 1 or larger; it is {value!r}")
+    if not 0 <= q <= candidates:
+        raise InputError(f"q must be between 0 and the number of candidates, {candidates}; it is {q!r}")
+
+
+@lru_cache(maxsize=64)
+def _bounds(q: float, candidates: int, pairs: int) -> FloatArray:
+    """The bound for each cutoff, from ``1/2 + 1/(2 pairs)`` to 1 in steps of ``1/(2 pairs)``."""
+    theta = q / candidates
+    found = np.arange(pairs + 1, 2 * pairs + 1)
+    excess = (found - pairs) / pairs  # 2 tau - 1
+    both = largest_tails(theta**2, pairs, -1 / 2)[found - pairs]
+    either = largest_tails(theta, 2 * pairs, -1 / 4, least=pairs + 1)[found]
+    bounds: FloatArray = np.minimum(candidates * np.minimum(both, either), q * theta / excess)
+    if q > 0:
+        bounds = np.minimum(bounds, q * theta * _unimodal_constants(theta, pairs))
+    bounds.flags.writeable = False
+    return bounds
+
+
+def _unimodal_constants(theta: float, pairs: int) -> FloatArray:
+    """C(tau, B) of Theorem 2, infinite where the theorem says nothing."""
+    tau = np.arange(pairs + 1, 2 * pairs + 1) / (2 * pairs)
+    least = min(0.5 + theta**2, 0.5 + 1 / (2 * pairs) + 0.75 * theta**2)
+    # The theorem starts at tau = 1/2 + 1/B.
+    covered = (np.arange(1, pairs + 1) >= 2) & (tau > least) & (theta <= 1 / math.sqrt(3))
+    low = 2 * (2 * tau - 1 - 1 / (2 * pairs))
+    high = (1 + 1 / pairs) / (4 * (1 - tau + 1 / (2 * pairs)))
+    constants: FloatArray = np.where(covered, 1 / np.where(tau <= 0.75, low, high), np.inf)
+    return constants
+
+
+def largest_tails(mean: float, steps: int, r: float, least: int = 1) -> FloatArray:
+    """``D(mean, t, steps, r)`` for ``t = 0, 1/steps, ..., 1``; below ``least / steps`` not worked out, but 1.
+
+    Examples
+    --------
+    >>> largest_tails(0.25, 4, -1 / 2).round(3)
+    array([1.   , 1.   , 0.333, 0.148, 0.061])
+    """
+    if mean < _TINY:  # Markov's inequality
+        return np.append(1.0, mean * steps / np.arange(1, steps + 1))
+    all_there = math.floor(mean * steps + _ROUNDING)  # where the whole mass can be
+    last = np.arange(max(least, all_there + 1), steps + 1)
+    tails: FloatArray = np.ones(steps + 1)
+    if last.size:
+        beyond = np.cumsum(_linear_masses(mean * steps, last, -1 / r)[:, ::-1], axis=1)[:, ::-1]
+        tails[last] = beyond.max(axis=0)[last]
+    return tails
+
+
+def _linear_masses(mean: float, last: NDArray[np.int64], power: float) -> FloatArray:
+    """For each k in `last`, the masses ``c (a + i) ** -power`` on i = 0, ..., k with that mean.
+
+    A mean above k / 2 is that of the same masses in reversed order. The logit of 2 mean / k is an increasing
+    concave function of log a, with a slope between 1 and `power`: Newton's method cannot fail.
+    """
+    place = np.arange(int(last[-1]) + 1)
+    k = last[:, None]
+    inside = place <= k
+    wanted = np.minimum(mean, last - mean)
+    share = np.clip(2 * wanted / last, None, 1 - _TINY * 10)
+    goal = np.log(share) - np.log1p(-share)
+    log_a = np.log(last) + np.minimum(goal, 0.0) / power
+    for _ in range(_MOST_STEPS):
+        a = np.exp(log_a)[:, None]
+        weights = np.where(inside, (1 + place / a) ** -power, 0.0)
+        weights /= weights.sum(axis=1, keepdims=True)
+        now = weights @ place
+        part = place / (a + place)
+        slope = power * ((weights * part) @ place - now * (weights * part).sum(axis=1))
+        left = last / 2 - now
+        gap = goal - np.log(now / left)
+        if np.max(np.abs(gap)) < _CLOSE:
+            break
+        log_a += gap * now * left / (slope * last / 2)
+    return np.where((mean <= last / 2)[:, None], weights, _reversed(weights, k, place))
+
+
+def _reversed(weights: FloatArray, k: NDArray[np.int64], place: NDArray[np.int64]) -> FloatArray:
+    """Each row's masses on 0, ..., k from the back."""
+    return np.where(place <= k, np.take_along_axis(weights, np.maximum(k - place, 0), axis=1), 0.0)
