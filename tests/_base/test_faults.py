@@ -32,7 +32,7 @@ from diffdag.app import cli
 from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
 from diffdag.ordersearch.core.compiled import compiled
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
 

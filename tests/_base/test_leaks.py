@@ -26,7 +26,7 @@ import diffdag as dd
 from diffdag.app import cli
 from diffdag.app.serve.session import Session
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SEED = 880_700
 MAIN = "from diffdag.__main__ import main; main()"
 # The interpreter keeps the last few thousand names of attributes that were asked for.

@@ -34,7 +34,7 @@ from diffdag.reproduce.theory import (
     theorem3_samples,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SEED = 820_000
 QUICK = settings(max_examples=60, deadline=None)
 sizes = st.floats(1e-3, 1e3)

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 import diffdag as dd
 from diffdag.precision.problem import standardise
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 NAMES = ("admm", "cells", "contest", "growth", "measure", "peers", "record", "scale", "tables")
