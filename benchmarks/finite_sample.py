@@ -15,7 +15,7 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.paper.algorithm import difference_graph
+from diffdag.paper.algorithm1 import difference_graph
 from diffdag.paper.defaults import MIDDLE, SMALL_RATE
 from diffdag.paper.differences import SampleDifferences
 from diffdag.reproduce.planning import rows_at

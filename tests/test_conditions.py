@@ -17,8 +17,7 @@ import diffdag as dd
 from diffdag.conditions import GIVEN_THE_ORDER, NO_SHARED_ORDER
 from diffdag.ordersearch.joint import JointProblem, search_jointly
 from diffdag.ordersearch.search import Problem, _walk_many, search_orders, walk_from
-from diffdag.results.changes import Edge, MeanChange, NoiseChange
-from diffdag.results.evidence import Check, GlobalTest
+from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange
 from diffdag.tables.groups import split_all_groups, split_groups
 
 

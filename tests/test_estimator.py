@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.paper.algorithm import DifferenceGraph
 from diffdag.paper.fit import _edges_from_samples
-from diffdag.paper.orient import EdgeSet
-from diffdag.results.changes import CHANGES
+from diffdag.paper.graph import DifferenceGraph, EdgeSet
+from diffdag.results.records import CHANGES
 
 # Most of what is tested here, the way from tables to the answer, shows best with the paper's method.
 Paper = functools.partial(DifferenceDAG, method="paper")

@@ -21,8 +21,8 @@ from diffdag._base.errors import InputError
 from diffdag.app import cli
 from diffdag.app.serve.preview import group_columns
 from diffdag.report.graphs import to_dot
-from diffdag.results.changes import Edge
 from diffdag.results.conditions_result import remove_conditions
+from diffdag.results.records import Edge
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
 from diffdag.tables.moments import Moments

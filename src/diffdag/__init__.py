@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from diffdag.report.plots.stability import plot_stability
     from diffdag.reproduce.methods.compare import compare_methods
     from diffdag.results.conditions_result import ConditionsResult, load_conditions
-    from diffdag.results.evidence import GlobalTest
+    from diffdag.results.records import GlobalTest
     from diffdag.results.result import DifferenceResult, load_result
     from diffdag.tables.groups import split_all_groups, split_groups
     from diffdag.tables.moments import Moments

@@ -20,8 +20,9 @@ from diffdag.results.conditions_result import ConditionsResult, folder_names
 from diffdag.results.result import DifferenceResult
 from diffdag.results.scatter import edge_scatters
 from diffdag.tables.align import Places, Tables, align_tables
+from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable, choose
-from diffdag.tables.problems import Missing, check_moments, check_same_columns
+from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.trust.checks.suite import check_moments_only
 

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 from diffdag import DifferenceDAG, LinearSEM, simulate_pair
-from diffdag.paper.algorithm import difference_graph
+from diffdag.paper.algorithm1 import compute_order, difference_graph, orient_edges, prune
 from diffdag.paper.differences import Differences, ExactDifferences
 from diffdag.paper.elimination import leave_out, prune_by_elimination
-from diffdag.paper.order import compute_order
-from diffdag.paper.orient import EdgeSet, orient_edges
-from diffdag.paper.prune import prune
+from diffdag.paper.graph import EdgeSet
 
 
 class Given(Differences):

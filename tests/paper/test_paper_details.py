@@ -14,16 +14,13 @@ from diffdag.model.regression import regress
 from diffdag.paper import differences as module
 from diffdag.paper import elimination
 from diffdag.paper import fit as answers
-from diffdag.paper.algorithm import DifferenceGraph, difference_graph
+from diffdag.paper.algorithm1 import compute_order, difference_graph, largest_size, orient_edges, prune
 from diffdag.paper.defaults import default_threshold
 from diffdag.paper.differences import Differences, ExactDifferences, SampleDifferences
-from diffdag.paper.elimination import entries_after, leave_out, prune_by_elimination
-from diffdag.paper.order import compute_order
-from diffdag.paper.orient import EdgeSet, orient_edges
-from diffdag.paper.prune import largest_size, prune
-from diffdag.paper.refine import _root, refine
+from diffdag.paper.elimination import _root, entries_after, leave_out, prune_by_elimination, refine
+from diffdag.paper.graph import DifferenceGraph, EdgeSet
 from diffdag.precision.problem import standardise
-from diffdag.results.changes import ABSENT_ERRORS, Edge
+from diffdag.results.records import ABSENT_ERRORS, Edge
 
 NONE: frozenset = frozenset()
 

@@ -25,8 +25,7 @@ from diffdag import DiffDagWarning, InputError, Moments, precision_difference
 from diffdag.precision import dantzig, descent, dtrace, kliep
 from diffdag.precision import problem as problems
 from diffdag.precision import rows as wide
-from diffdag.precision.api import ESTIMATORS, _warn_unless_converged, symmetrise
-from diffdag.precision.plugin import solve_plugin
+from diffdag.precision.api import ESTIMATORS, _warn_unless_converged, solve_plugin, symmetrise
 from diffdag.precision.problem import DifferenceProblem, Solution, pooled_scale, resolve_penalty, standardise
 from diffdag.precision.scan import Peaks, above, peaks
 from diffdag.reproduce.methods import clime

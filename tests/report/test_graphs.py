@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from diffdag._base.errors import InputError
 from diffdag.app.cli import run
 from diffdag.report import graphs
-from diffdag.results.changes import Edge
 from diffdag.results.conditions_result import ConditionsResult
+from diffdag.results.records import Edge
 from diffdag.results.result import DifferenceResult, load_result
 
 IMAGE, QUOTES, SLASHES, LINES = "<img src=x onerror=alert(1)>", "quo\"te's", "back\\slash\\", "new\nline\ttab"

@@ -32,7 +32,7 @@ from diffdag.report.plots.difference import plot_difference
 from diffdag.report.plots.edge import plot_edge
 from diffdag.report.plots.heatmap import plot_precision
 from diffdag.report.text import printable
-from diffdag.results.changes import CHANGES, Edge
+from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import DifferenceResult
 from diffdag.results.scatter import Cloud, EdgeScatter
 
@@ -235,7 +235,7 @@ class TestPlot:
         code = (
             "import sys; from scipy.sparse import csr_array;"
             "from diffdag.results.result import DifferenceResult as R;"
-            "from diffdag.results.changes import Edge;"
+            "from diffdag.results.records import Edge;"
             "z = csr_array((2, 2));"
             "R(method='m', variables=('a', 'b'), invariant=(), unresolved=(), order=(), samples=None,"
             "  edge_list=(Edge('a', 'b', delta=1.0),), delta_entries=z, settings={})._repr_html_();"

@@ -14,9 +14,8 @@ from scipy.sparse import csr_array
 from diffdag.report.html import conditions
 from diffdag.report.html.page import render_page
 from diffdag.report.text import printable
-from diffdag.results.changes import CHANGES, Edge, MeanChange, NoiseChange
 from diffdag.results.conditions_result import ConditionsResult
-from diffdag.results.evidence import Check, Share, Stability
+from diffdag.results.records import CHANGES, Check, Edge, MeanChange, NoiseChange, Share, Stability
 from diffdag.results.result import DifferenceResult
 from diffdag.results.scatter import Cloud, EdgeScatter
 

@@ -11,8 +11,7 @@ from scipy import stats
 
 from diffdag import InputError, LinearSEM, Moments, simulate_pair
 from diffdag.reproduce.methods import find_method
-from diffdag.reproduce.methods.dci import difference_graph, skeleton
-from diffdag.reproduce.methods.dci_orient import ancestors, orient
+from diffdag.reproduce.methods.dci import ancestors, difference_graph, orient, skeleton
 from diffdag.reproduce.methods.invariance import (
     coefficient_statistics,
     precision_pvalues,

@@ -22,7 +22,7 @@ from diffdag.report import graphs
 from diffdag.report.html import page
 from diffdag.report.text import NumberFormat, printable
 from diffdag.results import json as exchange
-from diffdag.results.changes import CHANGES, Edge, classify_change
+from diffdag.results.records import CHANGES, Edge, classify_change
 from diffdag.results.result import DifferenceResult, load_result
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.results.changes import CHANGES, Edge
+from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import DifferenceResult
 
 HOSTILE = [

@@ -52,8 +52,8 @@ from diffdag.report.html import conditions as conditions_report
 from diffdag.report.html import page
 from diffdag.reproduce.methods.compare import compare_methods
 from diffdag.results import json as exchange
-from diffdag.results.changes import CHANGES, Edge
 from diffdag.results.conditions_result import load_conditions
+from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import load_result
 from diffdag.tables.align import Source, align_tables
 from diffdag.tables.groups import count_groups, split_all_groups, split_groups

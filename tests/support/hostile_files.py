@@ -18,7 +18,7 @@ import pyarrow.parquet
 from answers import HOSTILE, graph
 from hostile import Dice, frames, matrices, names
 
-from diffdag.results.changes import CHANGES, Edge
+from diffdag.results.records import CHANGES, Edge
 
 MARKS = (",", ";", "\t", "|", " ", ":")
 CELLS = (

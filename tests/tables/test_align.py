@@ -17,8 +17,8 @@ from hypothesis.extra import numpy as hnp
 import diffdag as dd
 from diffdag._base.errors import InputError
 from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.degenerate import check_moments
 from diffdag.tables.groups import split_all_groups, split_groups
-from diffdag.tables.problems import check_moments
 
 RNG = np.random.default_rng(7)
 GOOD = pd.DataFrame(RNG.standard_normal((20, 3)), columns=["a", "b", "c"])

@@ -14,9 +14,8 @@ from scipy.sparse import csr_array
 
 import diffdag as dd
 import diffdag.trust.assess
-from diffdag.results.changes import Edge, MeanChange, NoiseChange
-from diffdag.results.evidence import Check, GlobalTest, Share, Stability
 from diffdag.results.json import from_json
+from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
 from diffdag.results.result import DifferenceResult
 from diffdag.trust import confidence as curves
 from diffdag.trust.assess import Plan, control_false_edges

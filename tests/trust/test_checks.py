@@ -17,14 +17,24 @@ import diffdag as dd
 from diffdag.ordersearch.search import Problem
 from diffdag.tables.align import align_tables
 from diffdag.tables.robust import table_moments
-from diffdag.trust.checks.mechanisms import check_means, moment_means
-from diffdag.trust.checks.order import check_order
+from diffdag.trust.checks.moments_checks import (
+    check_condition,
+    check_means,
+    check_order,
+    check_size,
+    moment_means,
+)
 from diffdag.trust.checks.outliers import _change, outlying
 from diffdag.trust.checks.residual_view import View, _part, causal_names
 from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals, order_costs
-from diffdag.trust.checks.rows import _repeated, autocorrelation_test, check_duplicates
-from diffdag.trust.checks.shape import _curvature, kurtosis_test, skewness_test
-from diffdag.trust.checks.size import check_condition, check_size
+from diffdag.trust.checks.row_checks import (
+    _curvature,
+    _repeated,
+    autocorrelation_test,
+    check_duplicates,
+    kurtosis_test,
+    skewness_test,
+)
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.splitting import split_rows
 

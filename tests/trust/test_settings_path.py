@@ -23,8 +23,7 @@ from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread
 from diffdag.report.plots.path import plot_path, render_path
 from diffdag.report.plots.stability import plot_stability, render_stability
-from diffdag.results.changes import Edge
-from diffdag.results.evidence import Share
+from diffdag.results.records import Edge, Share
 from diffdag.results.result import DifferenceResult
 from diffdag.trust.criterion import extended_bic, instability
 from diffdag.trust.resampling import Resamples

@@ -21,7 +21,7 @@ from diffdag.ordersearch.core.score import CHANGE
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import Optimum, Problem, search_orders
-from diffdag.results.changes import Edge, NoiseChange, estimated_edge, model_edges
+from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 

@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.intercept_order import GRAIN, Run, arrange, moves
-from diffdag.results.changes import MeanChange, NoiseChange
+from diffdag.results.records import MeanChange, NoiseChange
 from diffdag.tables.moments import Moments
 
 # The price of a changed intercept, A + B sqrt(p).

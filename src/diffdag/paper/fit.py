@@ -12,13 +12,13 @@ from scipy.sparse import csr_array
 from diffdag._base.words import join_names, plural
 from diffdag.model.regression import Regression, regress
 from diffdag.model.sem import LinearSEM
-from diffdag.paper.algorithm import DifferenceGraph, difference_graph
+from diffdag.paper.algorithm1 import difference_graph
 from diffdag.paper.defaults import EXACT_THRESHOLD, default_penalty, default_threshold
 from diffdag.paper.differences import ExactDifferences, SampleDifferences
-from diffdag.paper.orient import layer_ranks
-from diffdag.paper.refine import refine
+from diffdag.paper.elimination import refine
+from diffdag.paper.graph import DifferenceGraph, layer_ranks
 from diffdag.precision.api import Penalty, precision_difference
-from diffdag.results.changes import ABSENT_ERRORS, Edge, estimated_edge, model_edges
+from diffdag.results.records import ABSENT_ERRORS, Edge, estimated_edge, model_edges
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 

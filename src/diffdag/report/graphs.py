@@ -21,7 +21,7 @@ from diffdag.report.text import by_size, printable
 if TYPE_CHECKING:
     import networkx as nx
 
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
 
 Position = dict[str, float]

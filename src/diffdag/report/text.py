@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
 
 WIDTH = 100
@@ -223,7 +223,7 @@ def _error(value: float, show: NumberFormat) -> str:
 def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
     """Say in one sentence what happened to an edge.
 
-    >>> from diffdag.results.changes import Edge
+    >>> from diffdag.results.records import Edge
     >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
     >>> edge_words(edge, ("baseline", "u0126"), NumberFormat([0.9, 0.4, 0.5]))
     'Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126'

@@ -10,7 +10,7 @@ from diffdag._base.words import plural
 from diffdag.report.text import NumberFormat, percent, printable, with_error
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import MeanChange, NoiseChange
+    from diffdag.results.records import MeanChange, NoiseChange
     from diffdag.results.result import DifferenceResult
 
 LIKELY = 0.05  # p-values up to this speak against no change
@@ -19,7 +19,7 @@ LIKELY = 0.05  # p-values up to this speak against no change
 def noise_words(change: NoiseChange) -> str:
     """One changed noise variance.
 
-    >>> from diffdag.results.changes import NoiseChange
+    >>> from diffdag.results.records import NoiseChange
     >>> noise_words(NoiseChange("Raf", 0.5, 0.2, 2.5, 1e-8, 0.97))
     'Raf (0.500 to 0.200, p < 0.001, confidence 97%)'
     """

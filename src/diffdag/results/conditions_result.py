@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from diffdag._base.atomic import write_together
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
-from diffdag.results.changes import Edge
+from diffdag.results.records import Edge
 from diffdag.results.result import DifferenceResult, load_result, read_saved
 
 if TYPE_CHECKING:

@@ -17,8 +17,17 @@ from typing import Any, Literal, NoReturn, TypeVar
 from scipy.sparse import csr_array, diags_array, triu
 
 from diffdag._base.errors import InputError
-from diffdag.results.changes import NUMBERS, Edge, MeanChange, NoiseChange
-from diffdag.results.evidence import Check, GlobalTest, Sensitivity, Share, Stability
+from diffdag.results.records import (
+    NUMBERS,
+    Check,
+    Edge,
+    GlobalTest,
+    MeanChange,
+    NoiseChange,
+    Sensitivity,
+    Share,
+    Stability,
+)
 from diffdag.results.result import DifferenceResult, same_entries
 from diffdag.results.scatter import Cloud, EdgeScatter
 

@@ -19,8 +19,16 @@ from scipy.sparse import csr_array
 
 from diffdag._base.atomic import write_together
 from diffdag._base.errors import InputError
-from diffdag.results.changes import RARE, Edge, MeanChange, NoiseChange
-from diffdag.results.evidence import Check, GlobalTest, Sensitivity, Stability
+from diffdag.results.records import (
+    RARE,
+    Check,
+    Edge,
+    GlobalTest,
+    MeanChange,
+    NoiseChange,
+    Sensitivity,
+    Stability,
+)
 from diffdag.results.scatter import EdgeScatter
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import JointRegression, regress_jointly
-from diffdag.results.changes import Edge
+from diffdag.results.records import Edge
 from diffdag.tables.moments import Moments
 
 if TYPE_CHECKING:

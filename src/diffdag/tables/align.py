@@ -14,7 +14,7 @@ from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError
 from diffdag._base.words import option_words, plural
 from diffdag.tables.columns import CellSource, Source, as_arrow, is_missing, to_float
-from diffdag.tables.dependence import dependent_columns
+from diffdag.tables.degenerate import dependent_columns, find_extreme
 from diffdag.tables.problems import (
     Missing,
     Problem,
@@ -31,7 +31,6 @@ from diffdag.tables.problems import (
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.tables.readers.provenance import origin_of
-from diffdag.tables.spreads import find_extreme
 
 __all__ = ["Source", "Tables", "align_tables", "as_arrow", "is_missing", "read_table", "to_float"]
 
@@ -102,7 +101,7 @@ def align_tables(
     InputError
         If names are repeated or differ, values are not numeric, missing or infinite, a table has fewer than
         3 rows or 2 columns, or a column is exactly constant; all that is found is said in one error.
-        Collinearity shows in the moments: see `diffdag.tables.problems.check_moments`.
+        Collinearity shows in the moments: see `diffdag.tables.degenerate.check_moments`.
 
     Examples
     --------

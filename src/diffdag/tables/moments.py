@@ -23,9 +23,9 @@ from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress
 from diffdag._base.words import join_names
 from diffdag.tables.accumulator import Accumulator, add_square, block_rows
+from diffdag.tables.degenerate import check_spreads
 from diffdag.tables.problems import Missing, check_choice
 from diffdag.tables.readers.npy import load_arrays
-from diffdag.tables.spreads import check_spreads
 
 if TYPE_CHECKING:
     from diffdag.tables.readers.batches import Source

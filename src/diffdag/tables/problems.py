@@ -16,11 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_word
 from diffdag._base.errors import InputError
 from diffdag._base.words import NAMES_SHOWN, drop_words, join_names, option_words, plural, table_words
-from diffdag.tables.dependence import dependent_columns
 
 Missing = Literal["error", "drop"]
 
@@ -275,37 +273,3 @@ def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> lis
         for found, where in both
         if found
     ]
-
-
-def check_moments(
-    names: Sequence[str], n: int, scatter: FloatArray, label: str, *, mean: FloatArray | None = None
-) -> None:
-    """Check the moments of one table: enough rows and columns, none constant, none collinear.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The p variables.
-    n : int
-        Number of rows behind the moments.
-    scatter : ndarray of shape (p, p)
-        Centred sums of products.
-    label : str
-        "first" or "second".
-    mean : ndarray of shape (p,), optional
-        Lets a constant column be told from the rounding of its mean.
-
-    Raises
-    ------
-    InputError
-        With the names of the columns at fault.
-    """
-    check_shape(n, len(names), label)
-    spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
-    # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
-    rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
-    flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
-    rescale = "subtract an offset or change the unit if its values do differ"
-    refuse([problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))])
-    found = [names[k] for k in dependent_columns(n, scatter)]
-    refuse(find_dependent((found, ()), (label, "")))

@@ -14,8 +14,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, Told, follow, show_progress
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.estimator import KNOWLEDGE
-from diffdag.results.changes import Edge
-from diffdag.results.evidence import Sensitivity, Share, Stability
+from diffdag.results.records import Edge, Sensitivity, Share, Stability
 from diffdag.results.result import DifferenceResult, kept_columns
 from diffdag.results.scatter import POINTS, choose_rows, edge_scatters
 from diffdag.tables.align import Tables

@@ -33,7 +33,7 @@ from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.checks import check_rng
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, show_progress
-from diffdag.results.evidence import GlobalTest
+from diffdag.results.records import GlobalTest
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import Missing

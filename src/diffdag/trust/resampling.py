@@ -39,7 +39,7 @@ from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.estimator import DifferenceDAG
 from diffdag.model.prior_knowledge import precedence
-from diffdag.results.evidence import Share
+from diffdag.results.records import Share
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import Missing, check_shape

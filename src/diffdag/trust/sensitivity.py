@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.atomic import write_together
 from diffdag._base.words import plural
-from diffdag.results.evidence import Share
+from diffdag.results.records import Share
 from diffdag.results.result import DifferenceResult
 
 if TYPE_CHECKING:

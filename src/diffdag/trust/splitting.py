@@ -25,11 +25,11 @@ from scipy import stats
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag.model.regression import regress_jointly
-from diffdag.results.changes import Edge, estimated_edge
+from diffdag.results.records import Edge, estimated_edge
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.align import Tables
+from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
-from diffdag.tables.problems import check_moments
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.search import Found

@@ -18,7 +18,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.tables.align import Source, align_tables, read_table
-from diffdag.tables.dependence import dependent_columns
+from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import find_dependent, find_text, refuse

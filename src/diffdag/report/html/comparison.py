@@ -25,10 +25,10 @@ from diffdag.report.text import (
     short_labels,
 )
 from diffdag.report.words import mean_words, noise_words
-from diffdag.results.changes import NUMBERS, RARE
+from diffdag.results.records import NUMBERS, RARE
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
     from diffdag.results.scatter import EdgeScatter
 

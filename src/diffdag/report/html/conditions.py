@@ -37,8 +37,8 @@ from diffdag.report.text import (
 )
 from diffdag.report.words import evidence_lines, mean_words, noise_words
 from diffdag.results import json as exchange
-from diffdag.results.changes import Edge
 from diffdag.results.conditions_result import ConditionsResult
+from diffdag.results.records import Edge
 
 if TYPE_CHECKING:
     import pandas as pd

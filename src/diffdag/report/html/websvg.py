@@ -18,7 +18,7 @@ from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opaci
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
 
 BORDER = 16.0  # free space around the layout, also for nodes that are dragged
 EMPTY = (260.0, 60.0)  # size where there is nothing to draw

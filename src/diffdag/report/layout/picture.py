@@ -20,7 +20,7 @@ from diffdag.report.layout.theme import DASHES
 from diffdag.report.text import by_size, kind_words, printable
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
 
 FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
@@ -139,7 +139,7 @@ def strokes(edges: Iterable[Edge], among: Iterable[Edge]) -> list[float]:
 def opacity(edge: Edge) -> float:
     """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown.
 
-    >>> from diffdag.results.changes import Edge
+    >>> from diffdag.results.records import Edge
     >>> opacity(Edge("a", "b")), opacity(Edge("a", "b", confidence=0.0))
     (1.0, 0.4)
     """

@@ -29,7 +29,7 @@ from diffdag.report.text import kind_words
 from diffdag.tables.readers.coordinates import Place, check_coordinates
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 

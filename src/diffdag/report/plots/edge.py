@@ -13,7 +13,7 @@ from diffdag.report.plots.chart import LABEL, SMALL, axes_for, dress, hush, shor
 from diffdag.report.text import NumberFormat, by_size
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
+    from diffdag.results.records import Edge
     from diffdag.results.result import DifferenceResult
     from diffdag.results.scatter import Cloud, EdgeScatter
 

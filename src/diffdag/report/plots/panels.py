@@ -16,8 +16,8 @@ from diffdag.report.text import printable
 from diffdag.results.result import DifferenceResult
 
 if TYPE_CHECKING:
-    from diffdag.results.changes import Edge
     from diffdag.results.conditions_result import ConditionsResult
+    from diffdag.results.records import Edge
 
 # Panels side by side, as long as they are narrower than this together.
 ACROSS, WIDEST = 4, 1500.0

@@ -17,8 +17,8 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.reproduce.methods.method import same_variables
+from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import check_moments
 
 Value = TypeVar("Value")
 REMEMBERED = 100_000  # sets, some 50 MB; then all is forgotten, so that memory stays bounded

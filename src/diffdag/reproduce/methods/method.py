@@ -9,8 +9,9 @@ from importlib.util import find_spec
 import numpy as np
 
 from diffdag._base.arrays import BoolArray
+from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import check_moments, check_same_columns
+from diffdag.tables.problems import check_same_columns
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from scipy.linalg import solve_triangular
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.words import join_names
 from diffdag.model.regression import regress_jointly
-from diffdag.results.changes import ABSENT_ERRORS
-from diffdag.results.evidence import Check
+from diffdag.results.records import ABSENT_ERRORS, Check
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, Part, View, changed_noise

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
-from diffdag.results.evidence import Check
+from diffdag.results.records import Check
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from diffdag.results.evidence import Check
+from diffdag.results.records import Check
 from diffdag.results.result import DifferenceResult
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.robust import RANKED
-from diffdag.trust.checks.mechanisms import check_means, check_noise, moment_means, table_means
-from diffdag.trust.checks.order import check_order
+from diffdag.trust.checks.moments_checks import (
+    check_condition,
+    check_means,
+    check_noise,
+    check_order,
+    check_size,
+    moment_means,
+    table_means,
+)
 from diffdag.trust.checks.outliers import check_outliers
 from diffdag.trust.checks.residual_view import chosen_covariance, look
 from diffdag.trust.checks.reversals import check_reversals
-from diffdag.trust.checks.rows import check_duplicates, check_independence
-from diffdag.trust.checks.shape import check_linearity, check_normality
-from diffdag.trust.checks.size import check_condition, check_size
+from diffdag.trust.checks.row_checks import (
+    check_duplicates,
+    check_independence,
+    check_linearity,
+    check_normality,
+)
 
 __all__ = ["check_moments_only", "check_tables"]
 

@@ -15,7 +15,7 @@ from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.brain import INCHES_PER_MM, MOST_EDGES, BrainLook, draw_regions, edge_samples
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, draw_outline, outline_of
 from diffdag.reproduce.experiments.charts import save_figure
-from diffdag.results.changes import Edge
+from diffdag.results.records import Edge
 
 # The paper colours the visual cortex green. Names are matched by their beginning, in small letters.
 LOBES = {

@@ -1,0 +1,145 @@
+"""Columns that cannot be used: linearly dependent on others, or of extreme scales for double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.words import join_names, table_words
+from diffdag.tables.problems import Problem, by_table, check_shape, find_dependent, find_useless, refuse
+
+
+def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
+    """Return the smallest set of columns found to be linearly dependent, empty if there is none.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows behind the scatter matrix.
+    scatter : ndarray of shape (p, p)
+        Centred sums of products of columns none of which is constant.
+
+    Examples
+    --------
+    >>> scatter = np.array([[2.0, 0.5, 1.0], [0.5, 3.0, 6.0], [1.0, 6.0, 12.0]])
+    >>> dependent_columns(9, scatter)
+    [1, 2]
+    """
+    spread = np.sqrt(np.diag(scatter))
+    correlation = scatter / spread[:, None] / spread[None, :]
+    return _smallest_dependence(correlation) if n > len(scatter) else _duplicate_pair(correlation)
+
+
+def _duplicate_pair(correlation: FloatArray) -> list[int]:
+    """Two columns that are multiples of each other: all that can be seen when n <= p."""
+    close = np.triu(np.abs(correlation) >= 1 - 1e-12, k=1)
+    if not close.any():
+        return []
+    i, j = np.argwhere(close)[0]
+    return [int(i), int(j)]
+
+
+def _smallest_dependence(correlation: FloatArray) -> list[int]:
+    """Find relations of few columns in the null space.
+
+    Any basis of the null space mixes several dependencies. Dividing it by its rows at well chosen
+    pivots leaves in each vector one pivot and the columns that pivot depends on.
+    """
+    p = len(correlation)
+    tolerance = 1e-13 * p
+    try:
+        # Succeeds if and only if the smallest eigenvalue exceeds the tolerance: many times
+        # cheaper than the eigenvalues, and the only cost for sound data.
+        scipy.linalg.cholesky(correlation - tolerance * np.eye(p), overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        pass
+    else:
+        return []
+    values, vectors = np.linalg.eigh(correlation)
+    rank_lost = max(1, int(np.sum(values < tolerance)))
+    null = vectors[:, :rank_lost]
+    pivots: Any = scipy.linalg.qr(null.T, mode="r", pivoting=True)[1]
+    relations = np.linalg.solve(null[pivots[:rank_lost]].T, null.T)
+    supports = [np.flatnonzero(np.abs(row) > 1e-6 * np.abs(row).max()) for row in relations]
+    return [int(k) for k in min(supports, key=len)]
+
+
+# Outside these bounds fourth powers of standard deviations, or their inverses, can overflow.
+_LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
+# From about a million on, sums over both tables keep too few digits of the one that varies less.
+_MOST_RATIO = 1e5
+
+
+def find_extreme(names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]) -> list[Problem]:
+    """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
+    odd: list[dict[str, float]] = []
+    for spread in spreads:
+        outside = (spread > 0) & ~((spread >= _LEAST_SPREAD) & (spread <= _MOST_SPREAD))
+        odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
+    size = odd[0] | odd[1]
+    words = "values of {} vary by {:.0e} in {}, too far from 1"
+    fix = "change the unit or look for wild values"
+    return [
+        Problem(words.format(join_names(found), size[found[0]], where), fix=fix)
+        for found, where in by_table(odd, labels)
+        if found
+    ]
+
+
+def check_spreads(
+    names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
+) -> None:
+    """Refuse columns whose unit, or one wild value, leaves nothing to compare in double precision.
+
+    `first` and `second` are their standard deviations in the two tables, none of them 0.
+    """
+    refuse(find_extreme(names, (first, second), labels))
+    ratios = np.maximum(first / second, second / first)
+    apart = np.flatnonzero(ratios > _MOST_RATIO)
+    if apart.size:
+        found, worst = [names[k] for k in apart.tolist()], int(ratios.argmax())
+        where = table_words(labels[int(second[worst] > first[worst])])
+        what = (
+            f"the spread of {join_names(found)} differs between the tables by a factor of up to "
+            f"{ratios[worst]:.0e}, more than can be compared"
+        )
+        fix = f"check the units and look for wild values in {where}"
+        refuse([Problem(what, tuple(found), "" if len(found) > 1 else "it", fix)])
+
+
+def check_moments(
+    names: Sequence[str], n: int, scatter: FloatArray, label: str, *, mean: FloatArray | None = None
+) -> None:
+    """Check the moments of one table: enough rows and columns, none constant, none collinear.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The p variables.
+    n : int
+        Number of rows behind the moments.
+    scatter : ndarray of shape (p, p)
+        Centred sums of products.
+    label : str
+        "first" or "second".
+    mean : ndarray of shape (p,), optional
+        Lets a constant column be told from the rounding of its mean.
+
+    Raises
+    ------
+    InputError
+        With the names of the columns at fault.
+    """
+    check_shape(n, len(names), label)
+    spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
+    # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
+    rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
+    flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
+    rescale = "subtract an offset or change the unit if its values do differ"
+    refuse([problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))])
+    found = [names[k] for k in dependent_columns(n, scatter)]
+    refuse(find_dependent((found, ()), (label, "")))

@@ -1,0 +1,217 @@
+"""Checks that need no rows: sample size, similar columns, one best order, noise variances and means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+from scipy.linalg import LinAlgError, cholesky
+
+from diffdag._base.arrays import FloatArray
+from diffdag._base.words import join_names, option_words
+from diffdag.reproduce.planning import effect_lower_bound
+from diffdag.results.records import Check
+from diffdag.results.result import DifferenceResult
+from diffdag.tables.moments import Moments
+from diffdag.trust.checks.residual_view import LABELS, LEVEL, WIDEST, changed_noise, settled_names
+
+# Half a change of partial correlation, as in the paper's experiments.
+EPSILON = 0.1
+# Rows a variable below which regressions on all the others have too few left.
+ROWS_PER_VARIABLE = 4
+# A direction in which the columns vary a million times less than in another: to see it takes four digits.
+CONDITION = 1e6
+# Columns whose share in that direction is at least this part of the largest are named.
+SHARE = 0.2
+
+
+def check_size(first: Moments, second: Moments, result: DifferenceResult) -> Check:
+    """Rows against what regressions need, and against the least that any method needs.
+
+    The latter is the argument of the paper's Theorem 4 for changes of partial correlation 0.2: see
+    `diffdag.reproduce.planning.effect_lower_bound`. The theorem's own sufficient numbers are worst cases far
+    beyond practice, and would call every table too short.
+    """
+    rows, p = min(first.n, second.n), len(result.variables)
+    ordered = p - len(_screened_out(result))
+    fewest = ROWS_PER_VARIABLE * ordered
+    changes = max(1, len(result.edge_list))
+    hopeless = effect_lower_bound(p, changes, EPSILON)
+    limit = max(fewest, hopeless)
+    if rows > limit:
+        says = f"{rows} rows in the smaller table are not obviously too few for {p} variables"
+        return Check("sample size", True, says, rows, limit)
+    if rows <= hopeless:
+        why = (
+            f"with {int(hopeless)} or fewer no method finds changes of partial correlation {2 * EPSILON:g} "
+            "reliably (the paper's Theorem 4)"
+        )
+    else:
+        why = f"regressions on up to {ordered - 1} variables want at least {fewest}"
+    says = (
+        f"{rows} rows in the smaller table are few for {p} variables: {why}; only strong changes can be "
+        "found, so take absent ones for unknown, and get more rows or compare fewer variables"
+    )
+    return Check("sample size", False, says, rows, limit)
+
+
+def check_condition(first: Moments, second: Moments) -> Check:
+    """Condition number of each correlation matrix, and the columns that make it large."""
+    worst, where = 0.0, LABELS[0]
+    names: tuple[str, ...] = ()
+    for moments, label in zip((first, second), LABELS, strict=True):
+        number, columns = _condition(moments)
+        if number > worst:
+            worst, where, names = number, label, columns
+    if worst <= CONDITION:
+        says = f"no columns are close to linearly dependent (condition number {worst:.2g})"
+        return Check("condition", True, says, worst, CONDITION)
+    says = (
+        f"columns {join_names(names)} are nearly linearly dependent in the {where} table (condition number "
+        f"{worst:.1g}), so that changes among them rest on differences the size of rounding or measurement "
+        "error; drop or merge some of them"
+    )
+    return Check("condition", False, says, worst, CONDITION)
+
+
+def _condition(moments: Moments) -> tuple[float, tuple[str, ...]]:
+    """Condition number of the correlations of at most 200 variables; columns that are nearly dependent."""
+    scatter = moments.scatter[:WIDEST, :WIDEST]
+    if moments.n <= len(scatter):
+        return 0.0, ()
+    scale = np.sqrt(np.diag(scatter))
+    values, vectors = np.linalg.eigh(scatter / np.outer(scale, scale))
+    least = np.abs(vectors[:, 0])
+    columns = tuple(moments.names[k] for k in np.flatnonzero(least >= SHARE * least.max()))
+    return float(values[-1] / max(values[0], 1e-300)), columns
+
+
+def _screened_out(result: DifferenceResult) -> list[object]:
+    out = result.settings.get("screened_out")
+    return out if isinstance(out, list) else []
+
+
+# A direction is nearly tied if its reversal costs no more than this: a likelihood ratio of less than 5.
+SLIM = 1.5
+# So many near-ties make an alarm; with few rows a single one is common, and is told by the edge itself.
+TIES = 2
+
+
+def check_order(result: DifferenceResult) -> Check:
+    """Edges without direction, directions nearly tied, and whether the search met its answer twice."""
+    settings = result.settings
+    starts, reached = settings.get("starts"), settings.get("starts_at_optimum")
+    margins = settings.get("margins")
+    found = {str(k): float(v) for k, v in margins.items()} if isinstance(margins, Mapping) else {}
+    if isinstance(starts, int) and starts and isinstance(reached, int) and reached < 2:
+        says = (
+            f"only {reached} of {starts} starts of the search found these changes, so that a better order may "
+            "exist; compare fewer variables, or give what is known (tiers, directions)"
+        )
+        return Check("order", False, says)
+    tied = [str(edge) for edge in result.edge_list if not edge.directed]
+    slim = [name for name, margin in sorted(found.items(), key=lambda item: item[1]) if margin <= SLIM]
+    open_ones = max(tied, slim, key=len)
+    if len(open_ones) >= TIES:
+        says = (
+            f"the directions of {join_names(open_ones)} are open or settled by a slim margin: other orders "
+            "explain the changes about as well; take these pairs without direction, or give what is known "
+            "(tiers, directions)"
+        )
+        return Check("order", False, says, len(open_ones), TIES)
+    if open_ones:
+        says = f"the direction of {open_ones[0]} is open or settled by a slim margin; all others are clearer"
+        return Check("order", True, says, 1, TIES)
+    return Check("order", True, "no other order explains the changes nearly as well", 0, TIES)
+
+
+def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+    """Fisher's test of equal residual variances along the order, where the method assumes them equal.
+
+    Where it does not, only says which changed. None if there are too few rows.
+    """
+    assumed = result.method == "paper" or result.settings.get("noise") == "equal"
+    if not assumed:
+        found = changed_noise(result)
+        says = (
+            f"noise variances of {join_names(found)} differ between the conditions; the method allows for that"
+            if found
+            else "no noise variance was seen to differ between the conditions"
+        )
+        return Check("noise variances", True, says)
+    names = settled_names(result, first, second)
+    tested = _variance_tests(first.select(names), second.select(names))
+    if tested is None:
+        return None
+    limit = LEVEL / len(names)
+    least = float(tested.min())
+    if least > limit:
+        says = "noise variances, assumed to be equal in both conditions, show no difference"
+        return Check("noise variances", True, says, least, limit)
+    moved = join_names(names[k] for k in np.flatnonzero(tested <= limit))
+    remedy = (
+        f"use {option_words('method', 'order')}, which allows for it"
+        if result.method == "paper"
+        else f"use {option_words('noise', 'auto')}, which allows for it"
+    )
+    says = (
+        f"noise variances of {moved} differ between the conditions, though they are assumed to be equal: "
+        f"edges into or between them may be there only for that; {remedy}"
+    )
+    return Check("noise variances", False, says, least, limit)
+
+
+def _variance_tests(first: Moments, second: Moments) -> FloatArray | None:
+    """P-values of equal variances of each variable's own part, along the order of the moments."""
+    p = len(first.names)
+    if min(first.n, second.n) < p + 2:
+        return None
+    variances, freedoms = [], []
+    for moments in (first, second):
+        scale = np.sqrt(np.diag(moments.scatter))
+        try:
+            root = cholesky(moments.scatter / np.outer(scale, scale), lower=True)
+        except LinAlgError:
+            return None
+        freedom = moments.n - 1.0 - np.arange(p)
+        variances.append((np.diag(root) * scale) ** 2 / freedom)
+        freedoms.append(freedom)
+    ratio = variances[0] / variances[1]
+    tails = np.minimum(stats.f.sf(ratio, *freedoms), stats.f.cdf(ratio, *freedoms))
+    return np.asarray(np.minimum(1.0, 2 * tails), dtype=np.float64)
+
+
+def check_means(
+    names: Sequence[str],
+    first: tuple[int, FloatArray, FloatArray],
+    second: tuple[int, FloatArray, FloatArray],
+) -> Check:
+    """Welch's t test of each variable's mean; given are rows, means and variances in each condition."""
+    (n1, mean1, variance1), (n2, mean2, variance2) = first, second
+    one, two = variance1 / n1, variance2 / n2
+    error = np.sqrt(one + two)
+    freedom = (one + two) ** 2 / (one**2 / (n1 - 1) + two**2 / (n2 - 1))
+    shift = mean1 - mean2
+    pvalues = np.asarray(2 * stats.t.sf(np.abs(shift) / error, freedom), dtype=np.float64)
+    limit = LEVEL / len(names)
+    moved = np.flatnonzero(pvalues <= limit)
+    least = float(pvalues.min())
+    if not len(moved):
+        return Check("means", True, "no variable's mean was seen to move", least, limit)
+    strongest = moved[np.argsort(pvalues[moved], kind="stable")]
+    says = (
+        f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions, which effects "
+        "and covariances do not show; see the changed intercepts for those of them whose own mean moved"
+    )
+    return Check("means", False, says, least, limit)
+
+
+def moment_means(moments: Moments) -> tuple[int, FloatArray, FloatArray]:
+    """Rows, means and variances of moments."""
+    return moments.n, moments.mean, np.diag(moments.scatter) / max(moments.n - 1, 1)
+
+
+def table_means(table: FloatArray, worth: float) -> tuple[int, FloatArray, FloatArray]:
+    """The same of the rows of a table, which are worth so many independent ones."""
+    return max(2, round(worth)), table.mean(axis=0), table.var(axis=0, ddof=1)
