@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diffdag._base.errors import InputError
-from diffdag._base.progress import Progress, Told, follow, show_progress
+from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
 from diffdag.precision.problem import standardise
@@ -126,7 +126,7 @@ def fit_conditions(
     places = {
         pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
     }
-    with follow(progress, "Estimating the differences") as told:
+    with progress_callback(progress, "Estimating the differences") as told:
         if shared:
             for pair, step in steps.items():
                 step.check_journals(places[pair])
@@ -247,7 +247,7 @@ class _Comparison(DifferenceDAG):
         self.both = (first, second) if reduced else Tables(first, second, names, notes, places)
         return self
 
-    def rank(self, progress: Told | None, *, always: bool = False) -> bool:
+    def rank(self, progress: ProgressCallback | None, *, always: bool = False) -> bool:
         """Choose which variables to keep, if all are too many; whether they are."""
         from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415
 
@@ -305,7 +305,9 @@ class _Comparison(DifferenceDAG):
             plan = Plan.of(confidence=self.confidence, fdr=self.fdr, journal=journal)
             check_journals(self, self.both, plan, searched=True)
 
-    def finish(self, told: Told | None, journal: Path | None, points: int | None) -> DifferenceResult:
+    def finish(
+        self, told: ProgressCallback | None, journal: Path | None, points: int | None
+    ) -> DifferenceResult:
         """The answer, along the common order if there is one, with all that `fit` adds to it."""
         if isinstance(self.both, Tables):
             from diffdag.trust.assess import examine  # noqa: PLC0415
@@ -327,14 +329,14 @@ class _Comparison(DifferenceDAG):
             self.latest = which, super()._moments(tables, kept)
         return self.latest[1]
 
-    def _screen_rows(self, tables: Tables, progress: Told | None) -> Screened | None:
+    def _screen_rows(self, tables: Tables, progress: ProgressCallback | None) -> Screened | None:
         return super()._screen_rows(tables, progress) if self.kept is None else self.kept
 
-    def _order_settings(self, progress: Told | None) -> OrderSettings:
+    def _order_settings(self, progress: ProgressCallback | None) -> OrderSettings:
         return replace(super()._order_settings(progress), optimum=self.optimum)
 
 
-def _search(steps: list[_Comparison], progress: Told | None) -> tuple[str, ...]:
+def _search(steps: list[_Comparison], progress: ProgressCallback | None) -> tuple[str, ...]:
     """Search for the order that suits all comparisons, and give it to each."""
     from diffdag.ordersearch.joint import search_jointly  # noqa: PLC0415
 
@@ -349,7 +351,7 @@ def _search(steps: list[_Comparison], progress: Told | None) -> tuple[str, ...]:
     return order
 
 
-def _screen(steps: list[_Comparison], progress: Told | None) -> None:
+def _screen(steps: list[_Comparison], progress: ProgressCallback | None) -> None:
     """Where all variables are too many, keep what most seems to take part in some comparison."""
     if not any([step.rank(progress) for step in steps]):  # noqa: C419 - all of them have to rank
         return

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 
 from diffdag._base.arrays import BoolArray
-from diffdag._base.checks import check_rng, check_word
+from diffdag._base.checks import check_option, check_rng
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import count_workers
-from diffdag._base.progress import Progress, Told
+from diffdag._base.progress import Progress, ProgressCallback
 from diffdag._base.words import join_names
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
@@ -228,7 +228,7 @@ class DifferenceDAG:
         self.result_ = examine(self, tables, intervals, asked, workers)
         return self
 
-    def fit_tables(self, tables: Tables, *, progress: Told | None = None) -> Self:
+    def fit_tables(self, tables: Tables, *, progress: ProgressCallback | None = None) -> Self:
         """Fit two tables that are aligned already; the answer alone, without what `fit` adds to it."""
         self.check_parameters()
         knowledge = self._knowledge(tables.names)
@@ -258,7 +258,7 @@ class DifferenceDAG:
         )
 
     def fit_moments(
-        self, first: Moments, second: Moments, *, checks: bool = True, progress: Told | None = None
+        self, first: Moments, second: Moments, *, checks: bool = True, progress: ProgressCallback | None = None
     ) -> Self:
         """Fit the moments of two tables; the data are not needed.
 
@@ -283,7 +283,7 @@ class DifferenceDAG:
             )
         return self
 
-    def _screen_rows(self, tables: Tables, progress: Told | None) -> Screened | None:
+    def _screen_rows(self, tables: Tables, progress: ProgressCallback | None) -> Screened | None:
         """Which variables to keep of tables with too many of them and fewer rows, straight from the rows.
 
         Nothing of the size of a covariance matrix is formed.
@@ -313,7 +313,7 @@ class DifferenceDAG:
         knowledge: BoolArray | None,
         kept: Screened | None,
         notes: tuple[str, ...],
-        progress: Told | None,
+        progress: ProgressCallback | None,
     ) -> Self:
         """Fit the moments of all variables, or of those that were kept of them."""
         for moments, label in ((first, "first"), (second, "second")):
@@ -367,7 +367,7 @@ class DifferenceDAG:
         """Who has to precede whom among some columns, as far as that is known."""
         return _among(self._knowledge(names), range(len(names)) if columns is None else columns)
 
-    def _order_settings(self, progress: Told | None) -> OrderSettings:
+    def _order_settings(self, progress: ProgressCallback | None) -> OrderSettings:
         from diffdag.ordersearch.fit import OrderSettings  # noqa: PLC0415
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
@@ -385,7 +385,7 @@ class DifferenceDAG:
             "noise": ("auto", "equal"),
             "covariance": COVARIANCES,
         }.items():
-            check_word(name, getattr(self, name), allowed)
+            check_option(name, getattr(self, name), allowed)
         self._check_method_options()
         factor = self.penalty
         if self.method == "order" and factor is not None:

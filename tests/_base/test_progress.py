@@ -9,7 +9,7 @@ import pytest
 import diffdag as dd
 from diffdag._base import progress
 from diffdag._base.errors import InputError
-from diffdag._base.progress import EveryStep, follow, show_progress
+from diffdag._base.progress import Unthrottled, progress_callback, show_progress
 
 
 class Terminal(io.StringIO):
@@ -51,7 +51,7 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys, total, quick, expected):
 def test_anything_else_is_refused():
     with pytest.raises(InputError, match="progress must be"), show_progress("yes", "work"):
         pass
-    with pytest.raises(InputError, match="progress must be"), follow("yes", "work"):
+    with pytest.raises(InputError, match="progress must be"), progress_callback("yes", "work"):
         pass
 
 
@@ -79,7 +79,7 @@ def test_a_function_is_told_once_a_second_where_the_end_is_not_known(monkeypatch
 
 def test_one_function_follows_several_pieces_of_work():
     seen = []
-    with follow(lambda *told: seen.append(told), "all") as told:
+    with progress_callback(lambda *told: seen.append(told), "all") as told:
         for piece in ("one", "two"):
             with show_progress(told, piece, 300) as advance:
                 for _ in range(300):
@@ -88,23 +88,23 @@ def test_one_function_follows_several_pieces_of_work():
     assert pieces == sorted(pieces)
     assert pieces.count("one") == pieces.count("two") <= 102
     for wish in (None, False):
-        with follow(wish, "all") as told:
+        with progress_callback(wish, "all") as told:
             assert told is None
 
 
 def test_bars_and_counters_are_told_every_step(monkeypatch):
     count = []
-    with show_progress(EveryStep(lambda *told: count.append(told)), "work", 1000) as advance:
+    with show_progress(Unthrottled(lambda *told: count.append(told)), "work", 1000) as advance:
         for _ in range(1000):
             advance()
     assert [done for done, _, _ in count] == list(range(1001))
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with follow(True, "Starting") as told:
+    with progress_callback(True, "Starting") as told:
         told(3, 9, "Walking")
     assert "3/9" in stream.getvalue()
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with follow(True, "Starting") as told:
+    with progress_callback(True, "Starting") as told:
         assert told is None
 
 

@@ -419,7 +419,7 @@ class TestLack:
         def fail(*_):
             raise error
 
-        monkeypatch.setitem(work.DOERS, "look", fail)
+        monkeypatch.setitem(work.TASKS, "look", fail)
         (tmp_path / "task.json").write_text('{"kind": "look"}')
         work.main(tmp_path, io.BytesIO())
         assert json.loads((tmp_path / "answer.json").read_bytes())["error"].startswith(words)
@@ -428,7 +428,7 @@ class TestLack:
         def fail(*_):
             raise FileNotFoundError(errno.ENOENT, "No such file")
 
-        monkeypatch.setitem(work.DOERS, "look", fail)
+        monkeypatch.setitem(work.TASKS, "look", fail)
         (tmp_path / "task.json").write_text('{"kind": "look"}')
         with pytest.raises(FileNotFoundError):
             work.main(tmp_path, io.BytesIO())
@@ -437,7 +437,7 @@ class TestLack:
         def fail(*_):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setitem(work.DOERS, "look", lambda *_: {})
+        monkeypatch.setitem(work.TASKS, "look", lambda *_: {})
         monkeypatch.setattr(work, "write_atomic", fail)
         (tmp_path / "task.json").write_text('{"kind": "look"}')
         with pytest.raises(SystemExit) as ended:

@@ -234,14 +234,16 @@ def test_what_is_seen_at_a_glance_is_what_costs_say(interpreted, equal):
         problem = problem_of(*two_tables(seed, 6), equal=equal)
         space = view(interpreted, problem, np.random.default_rng(seed).permutation(6))
         for t in range(6):
-            seen.append(score.calm(space, problem.rules, t, score.LOW))
+            seen.append(score.nothing_pays(space, problem.rules, t, score.LOW))
             assert seen[-1] == (not changes_alone(interpreted, space, problem.rules, t))
             if seen[-1]:
                 assert score.quick_cost(space, problem.rules, t) == (0.0, 0, False)
         for t in range(5):
-            swapped.append(score.calm_swapped(space, problem.rules, t))
+            swapped.append(score.nothing_pays_after_swap(space, problem.rules, t))
             state.swap(space, t)
-            assert swapped[-1] == all(score.calm(space, problem.rules, at, score.LOW) for at in (t, t + 1))
+            assert swapped[-1] == all(
+                score.nothing_pays(space, problem.rules, at, score.LOW) for at in (t, t + 1)
+            )
             state.swap(space, t)
     assert 0 < sum(seen) < len(seen)
     assert 0 < sum(swapped) < len(swapped)
@@ -339,7 +341,7 @@ def test_a_walk_is_no_worse_than_where_it_began_and_says_what_its_order_says():
         again = walk_from(problem, after.order)
         assert again.score == pytest.approx(after.score, abs=1e-6)
         assert (again.changed == after.changed).all()
-    assert walk_from(problem, start, sweeps=3, restless=[]).order == tuple(start.tolist())
+    assert walk_from(problem, start, sweeps=3, to_revisit=[]).order == tuple(start.tolist())
 
 
 def test_the_score_is_the_likelihood_of_both_tables_where_nothing_changes():

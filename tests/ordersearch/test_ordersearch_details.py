@@ -464,7 +464,7 @@ def test_insertion_ends_where_no_move_helps(plain, seed, careful, monkeypatch):
             gains = rises(plain, own, list(found.order), start, problem.before, careful)
             assert is_best(start, start, gains, 0.0)
         assert found.score == pytest.approx(problem.base + total(plain, own, found.order, careful=True))
-        still = plain.search.walk_from(problem, order, seed=3, restless=[], sweeps=30)
+        still = plain.search.walk_from(problem, order, seed=3, to_revisit=[], sweeps=30)
         assert still.order == tuple(order.tolist())
 
 
@@ -497,9 +497,9 @@ def test_only_restless_variables_are_moved_at_first(plain):
         np.random.seed(1)  # noqa: NPY002
         mover = int(np.random.permutation(4)[-1])  # noqa: NPY002 - the last in turn, so that none follows
         start = order.index(mover)
-        space, cost, restless = view(plain, problem, order), np.empty(4), np.arange(4) == mover
+        space, cost, to_revisit = view(plain, problem, order), np.empty(4), np.arange(4) == mover
         np.random.seed(1)  # noqa: NPY002
-        again = plain.walk._sweep(space, problem.rules, False, 0.0, 1e6, restless, cost)
+        again = plain.walk._sweep(space, problem.rules, False, 0.0, 1e6, to_revisit, cost)
         ended = space.whole[plain.state.ORDER, :4].tolist()
         target = ended.index(mover)
         assert ended == moved(order, start, target)
@@ -511,7 +511,7 @@ def test_only_restless_variables_are_moved_at_first(plain):
             if abs(fresh[t] - stale[t]) > 1e-9:
                 _, m, _ = plain.score.quick_cost(space, problem.rules, t)
                 concerned |= {ended[t], *space.whole[plain.state.CHOSEN, :m].tolist()}
-        assert set(np.flatnonzero(restless)) == concerned
+        assert set(np.flatnonzero(to_revisit)) == concerned
         told += bool(concerned)
     assert told
 

@@ -221,12 +221,12 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         read_table(tmp_path / "table.csv", layer="counts")
     real = builtins.__import__
 
-    def refuse(name: str, *rest: Any) -> Any:
+    def raise_problems(name: str, *rest: Any) -> Any:
         if name.startswith("anndata"):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setattr(builtins, "__import__", raise_problems)
     with pytest.raises(InputError, match=r"pip install 'diffdag\[cells\]'"):
         read_table(tmp_path / "other.h5ad")
 

@@ -27,7 +27,7 @@ from diffdag.results.records import Edge, Share
 from diffdag.results.result import DifferenceResult
 from diffdag.trust.criterion import extended_bic, instability
 from diffdag.trust.resampling import Resamples
-from diffdag.trust.sensitivity import Factors, Setting, SettingsPath, sensitivity_note
+from diffdag.trust.sensitivity import Setting, SettingMultiples, SettingsPath, sensitivity_note
 from diffdag.trust.settings_path import _times, settings_path
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
@@ -295,7 +295,8 @@ def test_multiples_of_the_papers_penalty():
 def made(steps, chosen=1, default=1, names=("a", "b", "c")):
     """A path with these edges at 0.5, 1, 2, 4 times the default penalty."""
     settings = tuple(
-        Setting(Factors(penalty=0.5 * 2.0**k), 3, tuple(edges), float(k)) for k, edges in enumerate(steps)
+        Setting(SettingMultiples(penalty=0.5 * 2.0**k), 3, tuple(edges), float(k))
+        for k, edges in enumerate(steps)
     )
     return SettingsPath(
         method="order", by="ebic", axis="penalty", settings=settings, steps=len(settings), chosen_at=chosen,
@@ -359,7 +360,7 @@ def test_json_and_files_say_the_same(path, tmp_path):
 
 def test_infinite_criteria_are_null_in_json():
     path = made([[AB], [AB]])
-    worst = Setting(Factors(penalty=0.5), 3, (AB,), math.inf)
+    worst = Setting(SettingMultiples(penalty=0.5), 3, (AB,), math.inf)
     path = SettingsPath(**{**vars(path), "settings": (worst, path.settings[1])})
     assert json.loads(path.to_json())["settings"][0]["ebic"] is None
     assert path.plot().figure is not None

@@ -71,7 +71,7 @@ def write_together(folder: str | os.PathLike[str], contents: Mapping[str, str | 
 
 def _write(place: Path, targets: Mapping[Path, str | bytes]) -> list[Path]:
     temporary = {target: target.with_name(_temporary_name(target, secrets.token_hex(6))) for target in targets}
-    with taking_turns(place) as alone:
+    with folder_lock(place) as alone:
         if alone:
             _remove_leftovers(list(targets))
         try:
@@ -103,11 +103,11 @@ def _write_new(path: Path, content: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        name_place(error, path.parent)
+        attach_path(error, path.parent)
         raise
 
 
-def name_place(error: OSError, place: Path) -> None:
+def attach_path(error: OSError, place: Path) -> None:
     """Let an error say where a write failed, which those of the system do not."""
     if error.errno is not None and error.filename is None:
         error.filename = str(place)
@@ -125,7 +125,7 @@ def _remove_leftovers(targets: Sequence[Path]) -> None:
 
 
 @contextlib.contextmanager
-def taking_turns(folder: Path) -> Iterator[bool]:
+def folder_lock(folder: Path) -> Iterator[bool]:
     """Hold a lock on a folder; whether that went well, which not every file system offers.
 
     The system lets go of it when the program ends in whatever way, and no file stays behind.

@@ -38,7 +38,7 @@ def check_text(names: Sequence[str]) -> None:
             raise InputError(f"the name {name!a} is not valid text; call it '{said}' or the like")
 
 
-def check_word(option: str, value: object, allowed: Sequence[str], said: str = "") -> None:
+def check_option(option: str, value: object, allowed: Sequence[str], said: str = "") -> None:
     """Check an option that is one of a few words, whatever else it is."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(said or f"{option} must be one of {', '.join(allowed)}; it is {value!r}")

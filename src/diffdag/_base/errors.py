@@ -20,14 +20,14 @@ class DiffDagWarning(UserWarning):
     """The answer stands, but the user should know something about it."""
 
 
-def is_lack(error: BaseException) -> bool:
+def is_out_of_resources(error: BaseException) -> bool:
     """Whether something went wrong for want of memory or room, and not because of a fault."""
     if isinstance(error, OSError):
         return error.errno in {errno.ENOMEM, *FULL}
     return isinstance(error, MemoryError)
 
 
-def lack_words(error: OSError | MemoryError) -> str:
+def describe_resource_error(error: OSError | MemoryError) -> str:
     """Say what is lacking, and what to do.
 
     Examples

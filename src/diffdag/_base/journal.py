@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from diffdag._base.atomic import name_place
+from diffdag._base.atomic import attach_path
 from diffdag._base.errors import InputError
 
 Row = dict[str, Any]
@@ -102,7 +102,7 @@ class Journal:
                 rest = rest[file.write(rest) :]
             os.fsync(file.fileno())
         except OSError as error:
-            name_place(error, self.path)
+            attach_path(error, self.path)
             with contextlib.suppress(OSError):
                 file.truncate(before)
             raise

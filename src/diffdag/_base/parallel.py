@@ -261,10 +261,10 @@ def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int
         return_as="generator_unordered",
         pre_dispatch="2*n_jobs",
         batch_size=1,
-        initializer=_end_with,
+        initializer=_exit_with_parent,
         initargs=(os.getpid(),),
     )
-    with _unheard():
+    with _block_terminal_signals():
         results = pool(joblib.delayed(_do)(task, shared) for task in tasks)
     try:
         for result in results:  # noqa: UP028 - "yield from" would close it where its warning is heard
@@ -281,7 +281,7 @@ def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[None]:
+def _block_terminal_signals() -> Iterator[None]:
     """Keep from processes started here what a terminal sends to all: their parent ends them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -298,7 +298,7 @@ def _unheard() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End this worker soon after the process it works for was killed; left alone it would wait for minutes."""
 
     def watch() -> None:

@@ -14,8 +14,8 @@ from diffdag._base.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-Told = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
-Progress = bool | Told | None
+ProgressCallback = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
+Progress = bool | ProgressCallback | None
 
 TOLD = 100  # times a function is told of one piece of work, about
 SECONDS = 1.0  # between one time and the next, where the number of steps is not known
@@ -75,12 +75,12 @@ def show_progress(
             report(done, total, title)
 
         yield tell
-        if isinstance(report, _Sparing):
+        if isinstance(report, _Throttled):
             report.finish(title)
 
 
 @contextmanager
-def follow(progress: Progress, title: str) -> Iterator[Told | None]:
+def progress_callback(progress: Progress, title: str) -> Iterator[ProgressCallback | None]:
     """One function to tell of all the pieces of some work; None where nobody wants to know.
 
     Parameters
@@ -98,14 +98,14 @@ def follow(progress: Progress, title: str) -> Iterator[Told | None]:
     else:
         report = _telling(progress)
         yield report
-        if isinstance(report, _Sparing):
+        if isinstance(report, _Throttled):
             report.finish()
 
 
-class EveryStep:
+class Unthrottled:
     """A function that is told of every step, such as one that counts them."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ProgressCallback) -> None:
         self.told = told
 
     def __call__(self, done: int, total: int | None, what: str, /) -> None:
@@ -113,10 +113,10 @@ class EveryStep:
         self.told(done, total, what)
 
 
-class _Sparing:
+class _Throttled:
     """A function of the caller's that is not told of every step: ``progress=print`` should stay readable."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ProgressCallback) -> None:
         self.told = told
         self.latest: dict[str, tuple[int, int | None]] = {}  # by what is being done
         self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told
@@ -143,12 +143,12 @@ class _Sparing:
                 self._say(what)
 
 
-def _telling(progress: object) -> Told:
-    if isinstance(progress, EveryStep | _Sparing):
+def _telling(progress: object) -> ProgressCallback:
+    if isinstance(progress, Unthrottled | _Throttled):
         return progress
     if not callable(progress):
         raise InputError(f"progress must be True, False, None or a function; it is {progress!r}")
-    return _Sparing(progress)
+    return _Throttled(progress)
 
 
 def _nothing(steps: int = 1, /) -> None:
@@ -156,7 +156,7 @@ def _nothing(steps: int = 1, /) -> None:
 
 
 @contextmanager
-def show_bars(title: str) -> Iterator[Told | None]:
+def show_bars(title: str) -> Iterator[ProgressCallback | None]:
     """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn.
 
     Parameters
@@ -168,7 +168,7 @@ def show_bars(title: str) -> Iterator[Told | None]:
         from diffdag._base.notebook_bars import NotebookBars  # noqa: PLC0415
 
         with NotebookBars(title) as drawn:
-            yield EveryStep(drawn.tell)
+            yield Unthrottled(drawn.tell)
         return
     if not sys.stderr.isatty():
         yield None
@@ -187,7 +187,7 @@ def show_bars(title: str) -> Iterator[Told | None]:
                 bars.reset(tasks[what])  # the same work for the next comparison
             bars.update(tasks[what], completed=done, total=total)
 
-        yield EveryStep(tell)
+        yield Unthrottled(tell)
 
 
 def in_notebook() -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.checks import check_text, check_word, default_names
+from diffdag._base.checks import check_option, check_text, default_names
 from diffdag._base.errors import InputError
 from diffdag.model.drawing import draw_weights
 from diffdag.tables.moments import Moments
@@ -84,7 +84,7 @@ class LinearSEM:
         if len(self.names) != p or len(set(self.names)) != p:
             raise InputError(f"names must be {p} different names, one for each variable")
         check_text(self.names)
-        check_word("noise", noise, tuple(_NOISE))
+        check_option("noise", noise, tuple(_NOISE))
         self.noise: Noise = noise
         self.order = causal_order(self.effects)
         self.noise_variances.flags.writeable = self.effects.data.flags.writeable = False
@@ -384,7 +384,7 @@ def _check_simulation(
     if len(variances) == 0 or min(variances) <= 0:
         raise InputError(f"variances must be positive numbers; they are {tuple(variances)}")
     said = f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}"
-    check_word("variances_drawn", variances_drawn, ("shared", "per-condition"), said)
+    check_option("variances_drawn", variances_drawn, ("shared", "per-condition"), said)
 
 
 def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:

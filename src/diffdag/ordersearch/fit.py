@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
-from diffdag._base.progress import Told
+from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
@@ -41,7 +41,7 @@ class OrderSettings:
     rng: np.random.Generator
     jobs: int
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
-    progress: Told = silent
+    progress: ProgressCallback = silent
     factor: float = 1.0  # of the penalty
     screen: int | None = None  # at most so many variables are ordered
     optimum: Optimum | None = None  # where the search was done already, together with other pairs

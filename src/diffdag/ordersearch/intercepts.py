@@ -236,11 +236,11 @@ class _Model:
             return math.inf
         conditions = self.first, self.second
         fit = regress_jointly(*conditions, i, index, changed, i in self.separate)
-        calm = regress_jointly(*conditions, i, index, (), False)
+        nothing_pays = regress_jointly(*conditions, i, index, (), False)
         rows = np.array([self.first.n, self.second.n])
         own, shared = (
             np.array([_unexplained(m, i, index, b) for m, b in zip(conditions, slopes, strict=True)])
-            for slopes in ((fit.first, fit.second), (calm.first, calm.second))
+            for slopes in ((fit.first, fit.second), (nothing_pays.first, nothing_pays.second))
         )
         pooled = float(rows.sum() / 2 * math.log(shared.sum() / rows.sum()))
         if i in self.separate:

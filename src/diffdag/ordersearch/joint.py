@@ -3,7 +3,7 @@
 Conditions differ in few of their effects, so that all of them share a causal order, and each pair tells some of
 it. `JointProblem` is for the search what `search.Problem` is for one pair. Where the variables are few the
 tables of costs are added up; elsewhere `walk_jointly` does what `walk.walk` does, in all pairs at once: they
-lie one behind the other in the arrays of a `Crowd`, and a swap is a swap in each.
+lie one behind the other in the arrays of a `PairBatch`, and a swap is a swap in each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import NamedTuple
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
-from diffdag._base.progress import Told
+from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.compiled import compiled, inner, spliced
-from diffdag.ordersearch.core.score import EXHAUSTIVE, Rules, calm_swapped, full_cost, quick_cost
-from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Space, look, new_space, swap
+from diffdag.ordersearch.core.score import EXHAUSTIVE, Rules, full_cost, nothing_pays_after_swap, quick_cost
+from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Workspace, look, new_space, swap
 from diffdag.ordersearch.core.walk import COLD, HOT, NEAR, REFRESH, WARM
 from diffdag.ordersearch.search import DYNAMIC, Found, Optimum, Problem, read_along, search_orders, walk_from
 
 
 def search_jointly(
-    problems: Sequence[Problem], rng: np.random.Generator, jobs: int, progress: Told | None = None
+    problems: Sequence[Problem], rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
 ) -> list[Optimum]:
     """The order with the least sum of scores, and what it says about each pair.
 
@@ -49,7 +49,7 @@ def _own_part(best: Found, joint: Optimum) -> Optimum:
     return replace(joint, best=best, margins=margins)
 
 
-class Crowd(NamedTuple):
+class PairBatch(NamedTuple):
     """Room and rules of several pairs of conditions; the first axis of each array is the pair."""
 
     real: FloatArray
@@ -130,10 +130,10 @@ class JointProblem:
         above = walk_jointly(self._crowd(), place, *walked, moving, cost, changed, separate)
         return Found(tuple(place.tolist()), self.base + float(above), changed, separate)
 
-    def _crowd(self) -> Crowd:
+    def _crowd(self) -> PairBatch:
         spaces = [new_space(pair.first, EXHAUSTIVE) for pair in self.pairs]
         rules = [pair.rules for pair in self.pairs]
-        return Crowd(
+        return PairBatch(
             np.stack([space.real for space in spaces]),
             np.stack([space.whole for space in spaces]),
             np.stack([space.stack for space in spaces]),
@@ -151,7 +151,7 @@ class JointProblem:
 
 @compiled
 def walk_jointly(
-    crowd: Crowd,
+    crowd: PairBatch,
     order: IntArray,
     steps: tuple[int, int],
     sweeps: int,
@@ -159,7 +159,7 @@ def walk_jointly(
     grain: float,
     far: float,
     seed: int,
-    restless: BoolArray,
+    to_revisit: BoolArray,
     cost: FloatArray,
     changed: BoolArray,
     separate: BoolArray,
@@ -171,17 +171,17 @@ def walk_jointly(
     best = _total(crowd, p)
     for leg in range(2):
         if steps[leg] > 0:
-            restless[:] = True
+            to_revisit[:] = True
             _anneal(crowd, steps[leg], WARM if leg else HOT, cost)
-        _insert(crowd, sweeps, False, grain, far, restless, cost)
+        _insert(crowd, sweeps, False, grain, far, to_revisit, cost)
         score = _total(crowd, p)
         if score < best:
             best = score
             order[:] = crowd.whole[0, ORDER, :p]
         else:
             _take(crowd, order)
-    restless[:] = True
-    _insert(crowd, careful, True, grain, far, restless, cost)
+    to_revisit[:] = True
+    _insert(crowd, careful, True, grain, far, to_revisit, cost)
     order[:] = crowd.whole[0, ORDER, :p]
     changed[:] = False
     separate[:] = False
@@ -198,30 +198,30 @@ def walk_jointly(
 
 
 @spliced
-def _space(crowd: Crowd, k: int) -> Space:
-    return Space(crowd.real[k], crowd.whole[k], crowd.stack[k])
+def _space(crowd: PairBatch, k: int) -> Workspace:
+    return Workspace(crowd.real[k], crowd.whole[k], crowd.stack[k])
 
 
 @spliced
-def _rules(crowd: Crowd, k: int) -> Rules:
+def _rules(crowd: PairBatch, k: int) -> Rules:
     rows = crowd.rows[k]
     return Rules(rows[0], rows[1], crowd.table[k], crowd.limits[k], crowd.equal, crowd.before)
 
 
 @inner
-def _look(crowd: Crowd) -> None:
+def _look(crowd: PairBatch) -> None:
     for k in range(len(crowd.counts)):
         look(_space(crowd, k), crowd.pooled[k])
 
 
 @inner
-def _swap(crowd: Crowd, t: int) -> None:
+def _swap(crowd: PairBatch, t: int) -> None:
     for k in range(len(crowd.counts)):
         swap(_space(crowd, k), t)
 
 
 @inner
-def _move(crowd: Crowd, start: int, end: int) -> None:
+def _move(crowd: PairBatch, start: int, end: int) -> None:
     for t in range(start, end):
         _swap(crowd, t)
     for t in range(start - 1, end - 1, -1):
@@ -229,7 +229,7 @@ def _move(crowd: Crowd, start: int, end: int) -> None:
 
 
 @inner
-def _cost(crowd: Crowd, t: int, careful: bool) -> float:
+def _cost(crowd: PairBatch, t: int, careful: bool) -> float:
     """Sum of the costs at position t; what changes there is kept in the crowd."""
     total = 0.0
     for k in range(len(crowd.counts)):
@@ -241,7 +241,7 @@ def _cost(crowd: Crowd, t: int, careful: bool) -> float:
 
 
 @spliced
-def _take(crowd: Crowd, order: IntArray) -> None:
+def _take(crowd: PairBatch, order: IntArray) -> None:
     for k in range(len(crowd.counts)):
         for t in range(len(order)):
             crowd.whole[k, ORDER, t] = order[t]
@@ -249,7 +249,7 @@ def _take(crowd: Crowd, order: IntArray) -> None:
 
 
 @spliced
-def _total(crowd: Crowd, p: int) -> float:
+def _total(crowd: PairBatch, p: int) -> float:
     score = 0.0
     for t in range(p):
         score += _cost(crowd, t, False)
@@ -257,16 +257,16 @@ def _total(crowd: Crowd, p: int) -> float:
 
 
 @spliced
-def _all_calm(crowd: Crowd, t: int) -> bool:
+def _nothing_pays_anywhere(crowd: PairBatch, t: int) -> bool:
     """Whether nothing would have to change in any pair at t and t + 1 if they were exchanged."""
-    restless = 0
+    to_revisit = 0
     for k in range(len(crowd.counts)):
-        restless += not calm_swapped(_space(crowd, k), _rules(crowd, k), t)
-    return restless == 0
+        to_revisit += not nothing_pays_after_swap(_space(crowd, k), _rules(crowd, k), t)
+    return to_revisit == 0
 
 
 @spliced
-def _anneal(crowd: Crowd, steps: int, hot: float, cost: FloatArray) -> None:
+def _anneal(crowd: PairBatch, steps: int, hot: float, cost: FloatArray) -> None:
     """Simulated annealing over adjacent swaps with quick costs, as in `walk`."""
     p, swaps = len(cost), 0
     upper, lower, known = np.empty(p), np.empty(p), np.zeros(p, np.bool_)
@@ -281,7 +281,7 @@ def _anneal(crowd: Crowd, steps: int, hot: float, cost: FloatArray) -> None:
         swapped = False
         if not known[t]:
             known[t], upper[t], lower[t] = True, 0.0, 0.0
-            if not _all_calm(crowd, t):
+            if not _nothing_pays_anywhere(crowd, t):
                 _swap(crowd, t)
                 swapped, upper[t], lower[t] = True, _cost(crowd, t, False), _cost(crowd, t + 1, False)
         rise = upper[t] + lower[t] - cost[t] - cost[t + 1]
@@ -303,11 +303,17 @@ def _anneal(crowd: Crowd, steps: int, hot: float, cost: FloatArray) -> None:
 
 @spliced
 def _insert(
-    crowd: Crowd, sweeps: int, careful: bool, grain: float, far: float, restless: BoolArray, cost: FloatArray
+    crowd: PairBatch,
+    sweeps: int,
+    careful: bool,
+    grain: float,
+    far: float,
+    to_revisit: BoolArray,
+    cost: FloatArray,
 ) -> None:
     """Sweep until nothing moves."""
     for _ in range(sweeps):
-        moved = _sweep(crowd, careful, grain, far, restless, cost)
+        moved = _sweep(crowd, careful, grain, far, to_revisit, cost)
         _look(crowd)
         if not moved:
             break
@@ -315,40 +321,40 @@ def _insert(
 
 @spliced
 def _sweep(
-    crowd: Crowd, careful: bool, grain: float, far: float, restless: BoolArray, cost: FloatArray
+    crowd: PairBatch, careful: bool, grain: float, far: float, to_revisit: BoolArray, cost: FloatArray
 ) -> bool:
     """Move each restless variable, in random turns, to its best place; whether any moved."""
     moved = False
     for t in range(len(cost)):
         cost[t] = _cost(crowd, t, careful)
     for v in np.random.permutation(len(cost)):  # noqa: NPY002
-        if not restless[v]:
+        if not to_revisit[v]:
             continue
-        restless[v] = False
+        to_revisit[v] = False
         start = crowd.whole[0, PLACE, v]
         target = _best_place(crowd, careful, grain, far, start, cost)
         _move(crowd, start, target)
         if target != start:
             moved = True
             for t in range(min(start, target), max(start, target) + 1):
-                cost[t] = _renew(crowd, t, careful, cost[t], restless)
+                cost[t] = _renew(crowd, t, careful, cost[t], to_revisit)
     return moved
 
 
 @spliced
-def _renew(crowd: Crowd, t: int, careful: bool, before: float, restless: BoolArray) -> float:
+def _renew(crowd: PairBatch, t: int, careful: bool, before: float, to_revisit: BoolArray) -> float:
     """The cost at a position; where it is another than before, those that it is about become restless."""
     value = _cost(crowd, t, careful)
     if abs(value - before) > 1e-9:
-        restless[crowd.whole[0, ORDER, t]] = True
+        to_revisit[crowd.whole[0, ORDER, t]] = True
         for k in range(len(crowd.counts)):
             for u in range(crowd.counts[k]):
-                restless[crowd.whole[k, CHOSEN, u]] = True
+                to_revisit[crowd.whole[k, CHOSEN, u]] = True
     return value
 
 
 @spliced
-def _best_place(crowd: Crowd, careful: bool, grain: float, far: float, start: int, cost: FloatArray) -> int:
+def _best_place(crowd: PairBatch, careful: bool, grain: float, far: float, start: int, cost: FloatArray) -> int:
     """Where the variable at a position is best put."""
     order = crowd.whole[0, ORDER]
     p, v = len(cost), order[start]

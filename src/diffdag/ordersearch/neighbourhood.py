@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IntArray
-from diffdag._base.progress import Told
+from diffdag._base.progress import ProgressCallback
 from diffdag.precision.problem import Blocks, SparseProblem
 from diffdag.precision.scan import peaks
 
@@ -44,7 +44,7 @@ class Neighbourhoods:
         return csr_array((values, at), shape=(len(rows), len(self.chosen)))
 
 
-def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: Told) -> Neighbourhoods:
+def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: ProgressCallback) -> Neighbourhoods:
     """Neighbourhoods of all variables; a neighbour has to pay ``log p + 1/2 log N`` (extended BIC)."""
     p, rows = problem.p, n1 + n2
     price = math.log(p) + math.log(rows) / 2

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.progress import Told
+from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import plural
 from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhoods
 from diffdag.precision.problem import Blocks, SparseProblem
@@ -61,7 +61,7 @@ def most_variables(rows: int) -> int:
     return max(2, min(MOST, int(rows / ROWS_PER_VARIABLE)))
 
 
-def screen(problem: SparseProblem, n1: int, n2: int, progress: Told = silent) -> Screened:
+def screen(problem: SparseProblem, n1: int, n2: int, progress: ProgressCallback = silent) -> Screened:
     """The variables that seem to take part in a change, and their neighbours."""
     around = find_neighbourhoods(problem, n1, n2, progress)
     progress(0, 1, "Looking for changes")

@@ -16,7 +16,7 @@ import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import active_client, run_all
-from diffdag._base.progress import Told
+from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.core.state import new_space
@@ -192,17 +192,17 @@ def walk_from(
     grain: float = 0.0,
     far: float = FAR,
     seed: int = 0,
-    restless: Sequence[int] | None = None,
+    to_revisit: Sequence[int] | None = None,
 ) -> Found:
     """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
     p = problem.p
-    moving = np.ones(p, bool) if restless is None else np.isin(np.arange(p), restless)
+    moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
     limits = (max(grain * problem.unit, FINEST), far * problem.unit)
     return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, limits, seed, moving)
 
 
 def search_orders(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: Told | None = None
+    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
@@ -249,7 +249,7 @@ def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: In
 
 
 def _walk_many(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: Told | None = None
+    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
 ) -> Optimum:
     found: list[Found] = []
     first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
@@ -292,7 +292,7 @@ def _agree(problem: Landscape, found: Found, best: Found) -> bool:
     return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
 
 
-def _counter(progress: Told | None, done: int, new: int, what: str) -> Callable[[], None]:
+def _counter(progress: ProgressCallback | None, done: int, new: int, what: str) -> Callable[[], None]:
     """What to call when one of some new walks ends."""
 
     def count() -> None:
@@ -360,14 +360,16 @@ def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     turned = problem.requiring(reverse)
     between = best.order[best.order.index(j) : best.order.index(i) + 1]
     involved = best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
-    restless = [node for node in between if involved[node]]
+    to_revisit = [node for node in between if involved[node]]
     sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
     found = []
     for mover, pivot, after in ((i, j, 0), (j, i, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
         start = _respect(order, reverse)
-        found.append(walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, restless=restless))
+        found.append(
+            walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
+        )
     if problem.p <= MIDDLE:
         steps, start = (0, TURNED * problem.p**2), _respect(best.order, reverse)
         found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))

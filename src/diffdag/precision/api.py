@@ -11,7 +11,7 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
@@ -129,7 +129,7 @@ def precision_difference(
     >>> answer.matrix.shape, answer.violation < 1e-6, answer.gap < 1e-6
     ((5, 5), True, True)
     """
-    check_word("estimator", method, tuple(ESTIMATORS))
+    check_option("estimator", method, tuple(ESTIMATORS))
     problem, names, scale, rows = _problem(first, second, method)
     largest = problem.penalty_max
     absolute = resolve_penalty(penalty, largest, len(scale), rows)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
 from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture
@@ -265,7 +265,7 @@ def to_dowhy(result: DifferenceResult, undirected: Literal["error", "drop"] = "e
     import networkx as nx  # noqa: PLC0415
 
     said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"
-    check_word("undirected", undirected, ("error", "drop"), said)
+    check_option("undirected", undirected, ("error", "drop"), said)
     open_edges = [str(edge) for edge in result.edge_list if not edge.directed]
     if open_edges and undirected == "error":
         raise InputError(

@@ -14,11 +14,11 @@ from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError
 from diffdag._base.words import option_words, plural
 from diffdag.tables.columns import CellSource, Source, as_arrow, is_missing, to_float
-from diffdag.tables.degenerate import dependent_columns, find_extreme
+from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
 from diffdag.tables.problems import (
     Missing,
-    Problem,
-    check_choice,
+    TableProblem,
+    check_column_names,
     check_missing_option,
     find_counts,
     find_dependent,
@@ -26,7 +26,7 @@ from diffdag.tables.problems import (
     find_lost,
     find_text,
     find_useless,
-    refuse,
+    raise_problems,
 )
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.readers.h5ad import shared_genes
@@ -135,14 +135,14 @@ def align_tables(
     if all(len(array) >= _FEWEST for array in kept):
         ranges = [_range(array) for array in kept]
         found += find_useless("constant", [_chosen(fit, spread == 0) for spread in ranges], words)
-        found += find_extreme(fit, ranges, words)
+        found += find_extreme_scales(fit, ranges, words)
     left = set(names) - {name for problem in found for name in problem.drop}
     if len(left) < 2:  # to leave out more would not help
         found = [problem._replace(drop=()) for problem in found]
     found += _find_few(arrays, kept, len(left), missing, words)
     if found:
         found += _find_dependent(kept, fit, left, words)
-        refuse(found, drop or ())
+        raise_problems(found, drop or ())
     for array in kept:
         array.flags.writeable = False
     notes += _dropped_notes(arrays, kept, labels)
@@ -177,7 +177,7 @@ def _chosen(names: Sequence[str], mask: Any) -> list[str]:
 
 def _without_gaps(
     arrays: list[FloatArray], names: Sequence[str], missing: Missing, labels: tuple[str, str]
-) -> tuple[list[FloatArray], list[Problem]]:
+) -> tuple[list[FloatArray], list[TableProblem]]:
     """The rows without missing values, and what is wrong: infinite values, empty columns, missing values."""
     with np.errstate(all="ignore"):  # sound data cost one pass
         if all(np.isfinite(array.sum()) for array in arrays):
@@ -211,9 +211,9 @@ def _counts(
 
 def _find_few(
     arrays: list[FloatArray], kept: list[FloatArray], columns: int, missing: Missing, labels: tuple[str, str]
-) -> list[Problem]:
+) -> list[TableProblem]:
     """Whether too few columns or rows are left."""
-    found: list[Problem] = [] if columns > 1 else find_few(_FEWEST, columns, labels[0])
+    found: list[TableProblem] = [] if columns > 1 else find_few(_FEWEST, columns, labels[0])
     for before, after, label in zip(arrays, kept, labels, strict=True):
         if missing == "drop" and len(after) < len(before):
             found += find_few(len(after), 2, label, "without missing values")
@@ -224,7 +224,7 @@ def _find_few(
 
 def _find_dependent(
     arrays: list[FloatArray], names: Sequence[str], left: set[str], labels: tuple[str, str]
-) -> list[Problem]:
+) -> list[TableProblem]:
     """Dependent columns among those that are left, looked for here only if there are other problems to tell."""
     places = [k for k, name in enumerate(names) if name in left]
     p, n = len(places), [len(array) for array in arrays]
@@ -267,11 +267,11 @@ def _select(
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     labels: tuple[str, str],
-) -> tuple[tuple[str, ...], list[str], list[Problem]]:
+) -> tuple[tuple[str, ...], list[str], list[TableProblem]]:
     """Decide which columns are compared; also say which row labels were left out, and which are not shared."""
     known = [source.names for source in sources]
-    columns = check_choice("columns", columns, known)
-    drop = check_choice("drop", drop, known)
+    columns = check_column_names("columns", columns, known)
+    drop = check_column_names("drop", drop, known)
     notes, chosen = [], []
     for source, label in zip(sources, labels, strict=True):
         unwanted = set(drop or ())

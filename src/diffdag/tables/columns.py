@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
-from diffdag.tables.problems import Unfit
+from diffdag.tables.problems import NonNumericColumn
 from diffdag.tables.readers.files import MISSING
 from diffdag.tables.readers.h5ad import Cells, as_cells, is_anndata
 from diffdag.tables.readers.provenance import origin_of, place_of
@@ -75,14 +75,14 @@ class Source:
             found |= {name for name in index if isinstance(name, str)} & set(self.names)
         return found
 
-    def unfit(self, names: Sequence[str]) -> list[Unfit]:
+    def unfit(self, names: Sequence[str]) -> list[NonNumericColumn]:
         """The columns among `names` that are not numeric."""
         lookup = self._lookup()
         origin = origin_of(self.table)
         decimal = "." if origin is None else origin.decimal
         bad = [(name, *_first_misfit(lookup[name], decimal)) for name in names if not _is_numeric(lookup[name])]
         return [
-            Unfit(self.label, name, row, value, partial(place_of, self.table, row, value))
+            NonNumericColumn(self.label, name, row, value, partial(place_of, self.table, row, value))
             for name, row, value in bad
         ]
 
@@ -107,7 +107,7 @@ class CellSource(Source):
         """None: cells are not named in a column."""
         return set()
 
-    def unfit(self, names: Sequence[str]) -> list[Unfit]:
+    def unfit(self, names: Sequence[str]) -> list[NonNumericColumn]:
         """None."""
         return []
 

@@ -10,7 +10,14 @@ import scipy.linalg
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, table_words
-from diffdag.tables.problems import Problem, by_table, check_shape, find_dependent, find_useless, refuse
+from diffdag.tables.problems import (
+    TableProblem,
+    by_table,
+    check_shape,
+    find_dependent,
+    find_useless,
+    raise_problems,
+)
 
 
 def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
@@ -74,7 +81,9 @@ _LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
 _MOST_RATIO = 1e5
 
 
-def find_extreme(names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]) -> list[Problem]:
+def find_extreme_scales(
+    names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]
+) -> list[TableProblem]:
     """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
     odd: list[dict[str, float]] = []
     for spread in spreads:
@@ -84,20 +93,20 @@ def find_extreme(names: Sequence[str], spreads: Sequence[FloatArray], labels: Se
     words = "values of {} vary by {:.0e} in {}, too far from 1"
     fix = "change the unit or look for wild values"
     return [
-        Problem(words.format(join_names(found), size[found[0]], where), fix=fix)
+        TableProblem(words.format(join_names(found), size[found[0]], where), fix=fix)
         for found, where in by_table(odd, labels)
         if found
     ]
 
 
-def check_spreads(
+def check_scales(
     names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
 ) -> None:
     """Refuse columns whose unit, or one wild value, leaves nothing to compare in double precision.
 
     `first` and `second` are their standard deviations in the two tables, none of them 0.
     """
-    refuse(find_extreme(names, (first, second), labels))
+    raise_problems(find_extreme_scales(names, (first, second), labels))
     ratios = np.maximum(first / second, second / first)
     apart = np.flatnonzero(ratios > _MOST_RATIO)
     if apart.size:
@@ -108,7 +117,7 @@ def check_spreads(
             f"{ratios[worst]:.0e}, more than can be compared"
         )
         fix = f"check the units and look for wild values in {where}"
-        refuse([Problem(what, tuple(found), "" if len(found) > 1 else "it", fix)])
+        raise_problems([TableProblem(what, tuple(found), "" if len(found) > 1 else "it", fix)])
 
 
 def check_moments(
@@ -140,6 +149,8 @@ def check_moments(
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
     flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
     rescale = "subtract an offset or change the unit if its values do differ"
-    refuse([problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))])
+    raise_problems(
+        [problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))]
+    )
     found = [names[k] for k in dependent_columns(n, scatter)]
-    refuse(find_dependent((found, ()), (label, "")))
+    raise_problems(find_dependent((found, ()), (label, "")))

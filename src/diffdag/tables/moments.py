@@ -23,8 +23,8 @@ from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress
 from diffdag._base.words import join_names
 from diffdag.tables.accumulator import Accumulator, add_square, block_rows
-from diffdag.tables.degenerate import check_spreads
-from diffdag.tables.problems import Missing, check_choice
+from diffdag.tables.degenerate import check_scales
+from diffdag.tables.problems import Missing, check_column_names
 from diffdag.tables.readers.npy import load_arrays
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def moments_of_sums(names: tuple[str, ...], n: int, mean: FloatArray, scatter: F
 def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
     """Refuse two tables over the same variables whose units or wild values leave nothing to compare."""
     one, two = (np.sqrt(np.diag(moments.scatter) / moments.n) for moments in (first, second))
-    check_spreads(first.names, one, two, labels)
+    check_scales(first.names, one, two, labels)
 
 
 def holds_moments(path: str | Path) -> bool:
@@ -316,7 +316,7 @@ def choose(
 ) -> tuple[Moments, Moments]:
     """Two moments of the variables in `columns`, without those in `drop`."""
     known = [first.names, second.names]
-    columns, drop = check_choice("columns", columns, known), check_choice("drop", drop, known)
+    columns, drop = check_column_names("columns", columns, known), check_column_names("drop", drop, known)
     left_out = set(drop or ())
     one, two = (
         moments.select([name for name in columns or moments.names if name not in left_out])

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import NAMES_SHOWN, drop_words, join_names, option_words, plural, table_words
 
@@ -33,7 +33,7 @@ _THOUSANDS = re.compile(
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?([./-])\d\d?\2\d{2,4}( .*)?")
 
 
-class Unfit(NamedTuple):
+class NonNumericColumn(NamedTuple):
     """A column that holds something else than numbers, and the first such value."""
 
     label: str
@@ -59,7 +59,7 @@ class Unfit(NamedTuple):
         return "numbers" if isinstance(self.value, str) and _reads_as_number(text) else "text"
 
 
-class Problem(NamedTuple):
+class TableProblem(NamedTuple):
     """Something that is wrong with the tables, and what can be done about it."""
 
     what: str
@@ -91,7 +91,7 @@ _KINDS = {
 }
 
 
-def refuse(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
+def raise_problems(problems: Sequence[TableProblem], dropped: Iterable[str] = ()) -> None:
     """Raise one error that says all that is wrong; `dropped` are columns that are left out already."""
     if not problems:
         return
@@ -126,7 +126,7 @@ def _reads_as_number(text: str) -> bool:
     return True
 
 
-def check_choice(
+def check_column_names(
     option: str, names: Iterable[object] | None, known: Sequence[Sequence[str]]
 ) -> list[str] | None:
     """Check that ``columns=`` or ``drop=`` is a list of names that the tables have, and return it as text."""
@@ -149,7 +149,7 @@ def check_choice(
     return chosen
 
 
-def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> list[Problem]:
+def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> list[TableProblem]:
     """Columns that only one of two tables has."""
     have, wanted = (dict.fromkeys(names) for names in (first, second))
     lost = ([name for name in wanted if name not in have], [name for name in have if name not in wanted])
@@ -159,12 +159,12 @@ def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, st
         if names
     ]
     what = f"the two tables have different columns: {', '.join(absent)}"
-    return [Problem(what, (*lost[0], *lost[1]))] if absent else []
+    return [TableProblem(what, (*lost[0], *lost[1]))] if absent else []
 
 
 def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> None:
     """Refuse tables over different variables."""
-    refuse(find_lost(first, second, labels))
+    raise_problems(find_lost(first, second, labels))
 
 
 def check_file_type(name: str) -> None:
@@ -175,12 +175,12 @@ def check_file_type(name: str) -> None:
 
 def check_missing_option(missing: str) -> None:
     """Check the value of ``missing=``."""
-    check_word(
+    check_option(
         "missing", missing, ("error", "drop"), f"missing='{missing}' is not known; use 'error' or 'drop'"
     )
 
 
-def find_text(unfit: Sequence[Unfit]) -> list[Problem]:
+def find_text(unfit: Sequence[NonNumericColumn]) -> list[TableProblem]:
     """Columns that hold something else than numbers, by what they hold."""
     problems = []
     labels = {column.label for column in unfit}
@@ -191,12 +191,12 @@ def find_text(unfit: Sequence[Unfit]) -> list[Problem]:
             both = " in both tables" if len(labels) == 2 and len(found) == 2 * len(names) else ""
             what = (one if len(names) == 1 else several).format(join_names(names))
             problems.append(
-                Problem(f"{what}{both} ({_example(found[0], names)})", () if fix else names, fix=fix)
+                TableProblem(f"{what}{both} ({_example(found[0], names)})", () if fix else names, fix=fix)
             )
     return problems
 
 
-def _example(column: Unfit, names: Sequence[str]) -> str:
+def _example(column: NonNumericColumn, names: Sequence[str]) -> str:
     place = column.place()
     if not place:
         return f"{column.shown!r} in row {column.row} of '{column.name}' in {table_words(column.label)}"
@@ -204,30 +204,34 @@ def _example(column: Unfit, names: Sequence[str]) -> str:
     return f"{column.shown!r}{which} in {place}"
 
 
-def check_numeric(unfit: Sequence[Unfit]) -> None:
+def check_numeric(unfit: Sequence[NonNumericColumn]) -> None:
     """Refuse columns that hold something else than numbers, all of them in one message."""
-    refuse(find_text(unfit))
+    raise_problems(find_text(unfit))
 
 
-def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[Problem]:
+def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[TableProblem]:
     """Whether a table is too small to estimate a covariance from."""
     if p < 2:
         return [
-            Problem(f"{table_words(label)} has {plural(p, 'column')} to compare", fix="at least 2 are needed")
+            TableProblem(
+                f"{table_words(label)} has {plural(p, 'column')} to compare", fix="at least 2 are needed"
+            )
         ]
     if n < 3:
-        return [Problem(f"{table_words(label)} has {plural(n, 'row')} {rows}", fix="at least 3 are needed")]
+        return [
+            TableProblem(f"{table_words(label)} has {plural(n, 'row')} {rows}", fix="at least 3 are needed")
+        ]
     return []
 
 
 def check_shape(n: int, p: int, label: str) -> None:
     """Refuse a table that is too small to estimate a covariance from."""
-    refuse(find_few(n, p, label))
+    raise_problems(find_few(n, p, label))
 
 
 def find_counts(
     what: str, counts: Sequence[tuple[str, dict[str, int]]], fix: str, *, rows: bool = False
-) -> list[Problem]:
+) -> list[TableProblem]:
     """Values of one unusable kind, counted per column of each table."""
     found = [
         f"{', '.join(f'{count} in {name!r}' for name, count in list(columns.items())[:NAMES_SHOWN])}"
@@ -236,18 +240,18 @@ def find_counts(
         for label, columns in counts
         if columns
     ]
-    return [Problem(f"{what} values: {' and '.join(found)}", fix=fix, rows=rows)] if found else []
+    return [TableProblem(f"{what} values: {' and '.join(found)}", fix=fix, rows=rows)] if found else []
 
 
 def check_counts(what: str, counts: Sequence[tuple[str, dict[str, int]]], remedy: str) -> None:
     """Refuse values of one unusable kind, counted per column of each table."""
-    refuse(find_counts(what, counts, remedy))
+    raise_problems(find_counts(what, counts, remedy))
 
 
-def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[str]) -> list[Problem]:
+def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[str]) -> list[TableProblem]:
     """Columns that are constant or empty, given by table."""
     return [
-        Problem(
+        TableProblem(
             f"{'column' if len(found) == 1 else 'columns'} {join_names(found)} "
             f"{'is' if len(found) == 1 else 'are'} {what} in {where}",
             tuple(found),
@@ -261,15 +265,17 @@ def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[s
 def check_varies(names: Sequence[str], constant: NDArray[np.bool_], label: str) -> None:
     """Refuse columns that never change within one table."""
     flat = [name for name, is_flat in zip(names, constant, strict=True) if is_flat]
-    refuse(find_useless("constant", (flat, ()), (label, "")))
+    raise_problems(find_useless("constant", (flat, ()), (label, "")))
 
 
-def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[Problem]:
+def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[TableProblem]:
     """Columns that depend on each other: a set in each table, possibly empty."""
     first, second = names
     both = [(first, "both tables")] if first == second else [*zip(names, map(table_words, labels), strict=True)]
     return [
-        Problem(f"columns {join_names(found)} are linearly dependent in {where}", (found[-1],), "one of them")
+        TableProblem(
+            f"columns {join_names(found)} are linearly dependent in {where}", (found[-1],), "one of them"
+        )
         for found, where in both
         if found
     ]

@@ -38,7 +38,7 @@ from scipy.stats import kendalltau, rankdata
 from threadpoolctl import threadpool_limits
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_word, default_names
+from diffdag._base.checks import check_option, default_names
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.words import join_names
 from diffdag.tables.moments import Moments
@@ -116,7 +116,7 @@ def table_moments(
     kendall 447 0.5
     """
     said = f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}"
-    check_word("covariance", covariance, COVARIANCES, said)
+    check_option("covariance", covariance, COVARIANCES, said)
     tables = _as_table(first, names, "first"), _as_table(second, names, "second")
     loss = 1.0
     series = table_scores(*tables, covariance)

@@ -11,7 +11,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
-from diffdag._base.progress import Progress, Told, follow, show_progress
+from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.estimator import KNOWLEDGE
 from diffdag.results.records import Edge, Sensitivity, Share, Stability
@@ -120,12 +120,17 @@ def examine(
         plan = _without_test(plan, asked=wishes.get("test"))
     if intervals is not None:
         _check_split(model, intervals)
-    with follow(workers.get("progress"), "Estimating the difference") as told:
+    with progress_callback(workers.get("progress"), "Estimating the difference") as told:
         return _examine(model, tables, plan, intervals is not None, told, {**workers, "progress": told})
 
 
 def _examine(
-    model: DifferenceDAG, tables: Tables, plan: Plan, split: bool, told: Told | None, workers: Workers
+    model: DifferenceDAG,
+    tables: Tables,
+    plan: Plan,
+    split: bool,
+    told: ProgressCallback | None,
+    workers: Workers,
 ) -> DifferenceResult:
     held_out = None
     if split:

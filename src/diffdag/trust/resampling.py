@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_rng, check_word
+from diffdag._base.checks import check_option, check_rng
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal, Row
 from diffdag._base.parallel import run_all
@@ -276,7 +276,7 @@ class _Plan:
 def _check_options(fits: object, kind: object, rng: object, n_jobs: object) -> None:
     if _whole(fits) < 1:
         raise InputError(f"fits must be a whole number, 1 or larger; it is {fits!r}")
-    check_word("kind", kind, KINDS)
+    check_option("kind", kind, KINDS)
     check_rng(rng)
     if n_jobs is not None and not abs(_whole(n_jobs)) >= 1:
         raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")

@@ -28,7 +28,7 @@ NAMED = 2  # edges that a sentence names
 
 
 @dataclass(frozen=True)
-class Factors:
+class SettingMultiples:
     """A setting: multiples of the default penalty, threshold and number of variables kept."""
 
     penalty: float = 1.0
@@ -58,7 +58,7 @@ class Setting:
         How often each pair was found in halves of the rows, most often found first.
     """
 
-    at: Factors
+    at: SettingMultiples
     kept: int
     edges: tuple[Found, ...]
     ebic: float
@@ -78,7 +78,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Course:
+class EdgeTrajectory:
     """One pair of variables along the path.
 
     Parameters
@@ -97,7 +97,7 @@ class Course:
     deltas: tuple[float | None, ...]
 
 
-def _course(edges: dict[int, Found], steps: int) -> Course:
+def _course(edges: dict[int, Found], steps: int) -> EdgeTrajectory:
     votes = Counter((source, target) for source, target, directed, _ in edges.values() if directed)
     source, target = max(votes, key=lambda way: votes[way]) if votes else next(iter(edges.values()))[:2]
     ways = [""] * steps
@@ -105,7 +105,7 @@ def _course(edges: dict[int, Found], steps: int) -> Course:
     for k, (one, _, directed, delta) in edges.items():
         ways[k] = "undirected" if not directed else "directed" if one == source else "reversed"
         deltas[k] = delta if ways[k] == "directed" else None
-    return Course(source, target, tuple(ways), tuple(deltas))
+    return EdgeTrajectory(source, target, tuple(ways), tuple(deltas))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ class SettingsPath:
         return pd.DataFrame(rows, columns=columns)
 
     @property
-    def courses(self) -> list[Course]:
+    def courses(self) -> list[EdgeTrajectory]:
         """What becomes of each pair along the path, the most persistent pairs first."""
         found: dict[frozenset[str], dict[int, Found]] = {}
         for k, step in enumerate(self.line):

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.parallel import run_all
-from diffdag._base.progress import Advance, EveryStep, Progress, show_progress
+from diffdag._base.progress import Advance, Progress, Unthrottled, show_progress
 from diffdag.estimator import DifferenceDAG
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.precision.api import Penalty
@@ -34,7 +34,7 @@ from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.trust.criterion import GAMMA, STABLE, extended_bic, instability
 from diffdag.trust.resampling import Resamples, check_journal, resample_fits
-from diffdag.trust.sensitivity import Factors, Setting, SettingsPath
+from diffdag.trust.sensitivity import Setting, SettingMultiples, SettingsPath
 
 By = Literal["ebic", "stability"]
 WAYS = ("ebic", "stability")
@@ -52,7 +52,7 @@ MULTIPLES = {
     },
 }
 # Criteria this close are taken for the same: "not worth more than a bare mention" (Kass and Raftery 1995).
-MENTION = 1.0
+EBIC_TIE = 1.0
 
 
 def settings_path(
@@ -123,15 +123,17 @@ def settings_path(
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng
     study = _study(first, second, chosen, seed, n_jobs, own)
 
-    def kept_at(at: Factors) -> Path | None:
+    def kept_at(at: SettingMultiples) -> Path | None:
         return None if journal is None else Path(journal) / f"{at}.journal"
 
     if by == "stability" and study.tables is None:
         raise InputError("moments cannot be resampled; give the two tables of rows, or by='ebic'")
     if by == "stability" and study.tables is not None:  # one journal speaks for all of the folder
-        check_journal(study.tables, study.model(Factors(), half=True), "half", seed, kept_at(Factors()))
+        check_journal(
+            study.tables, study.model(SettingMultiples(), half=True), "half", seed, kept_at(SettingMultiples())
+        )
 
-    def halves(at: Factors, told: Advance) -> Resamples:
+    def halves(at: SettingMultiples, told: Advance) -> Resamples:
         return resample_fits(
             first,
             second,
@@ -149,7 +151,7 @@ def settings_path(
     return walk.path(progress)
 
 
-def _passing_on(advance: Advance) -> EveryStep:
+def _passing_on(advance: Advance) -> Unthrottled:
     """Tell of the steps of a part as steps of the whole, those of an earlier run too."""
     before = 0
 
@@ -159,12 +161,12 @@ def _passing_on(advance: Advance) -> EveryStep:
             advance(done - before)
         before = done
 
-    return EveryStep(tell)
+    return Unthrottled(tell)
 
 
 def _check_options(model: DifferenceDAG, by: object, given: dict[str, Any], fits: object) -> None:
     model.check_parameters()
-    check_word("by", by, WAYS)
+    check_option("by", by, WAYS)
     if not isinstance(fits, int | np.integer) or isinstance(fits, bool) or fits < 2:
         raise InputError(f"fits must be a whole number, 2 or larger; it is {fits!r}")
     for axis, values in given.items():
@@ -207,7 +209,7 @@ class _Study:
     def method(self) -> str:
         return str(self.parameters["method"])
 
-    def values(self, at: Factors, half: bool = False) -> dict[str, Any]:
+    def values(self, at: SettingMultiples, half: bool = False) -> dict[str, Any]:
         """Parameters of DifferenceDAG at a setting."""
         if self.method == "paper":
             threshold = self.half_threshold if half else self.threshold
@@ -218,10 +220,10 @@ class _Study:
         size = {} if at.size == 1.0 else {"screen": max(2, round(self.kept * at.size))}
         return {"penalty": float(self.penalty) * at.penalty, **size}
 
-    def model(self, at: Factors, half: bool = False) -> DifferenceDAG:
+    def model(self, at: SettingMultiples, half: bool = False) -> DifferenceDAG:
         return DifferenceDAG(**{**self.parameters, **self.values(at, half)})
 
-    def fit(self, at: Factors) -> DifferenceResult:
+    def fit(self, at: SettingMultiples) -> DifferenceResult:
         model = self.model(at)
         if self.tables is None:
             assert self.moments is not None  # noqa: S101 - one of both is there
@@ -277,20 +279,20 @@ class _Walk:
         self,
         study: _Study,
         by: By,
-        halves: Callable[[Factors, Advance], Resamples],
+        halves: Callable[[SettingMultiples, Advance], Resamples],
         fits: int,
         given: dict[str, Any],
     ) -> None:
         self.study, self.by, self.halves, self.fits = study, by, halves, fits
-        self.results: dict[Factors, DifferenceResult] = {}
-        self.seen: dict[Factors, Setting] = {}
+        self.results: dict[SettingMultiples, DifferenceResult] = {}
+        self.seen: dict[SettingMultiples, Setting] = {}
         self.axes = AXES[study.method]
         self.multiples = {axis: given[axis] for axis in self.axes}
         if study.method == "paper" and not study.penalty:
             self.multiples["penalty"] = (1.0,)
 
     def path(self, progress: Progress) -> SettingsPath:
-        default = Factors()
+        default = SettingMultiples()
         result = self.study.fit(default)  # warnings are shown here, once
         kept = _ordered(result)
         self.study = replace(self.study, kept=kept)
@@ -330,7 +332,7 @@ class _Walk:
             values = MULTIPLES[self.study.method][axis] if axis != "size" or screened else (1.0,)
         return tuple(values)
 
-    def _look(self, points: Sequence[Factors], advance: Advance) -> None:
+    def _look(self, points: Sequence[SettingMultiples], advance: Advance) -> None:
         """Fit and judge settings."""
         todo = [at for at in points if at not in self.results]
         # The order search lets other threads work; the rest does not.
@@ -349,17 +351,19 @@ class _Walk:
                 unstable, found = instability(halves)
                 self.seen[at] = replace(self.seen[at], instability=unstable, found=found, shares=halves.shares)
 
-    def _best_of_line(self, line: Sequence[Factors], axis: str) -> Factors:
+    def _best_of_line(self, line: Sequence[SettingMultiples], axis: str) -> SettingMultiples:
         if self.by == "ebic":
             return self._cheapest(line, axis)
-        best = Factors()  # where not even the most severe setting is stable
+        best = SettingMultiples()  # where not even the most severe setting is stable
         for at in reversed(line):
             if (self.seen[at].instability or 0.0) > STABLE:
                 break
             best = at
         return best
 
-    def _best_aside(self, aside: Sequence[Factors], best: Factors, axis: str) -> Factors:
+    def _best_aside(
+        self, aside: Sequence[SettingMultiples], best: SettingMultiples, axis: str
+    ) -> SettingMultiples:
         if self.by == "ebic":
             return self._cheapest(aside, axis)
         bound = max(STABLE, self.seen[best].instability or 0.0)
@@ -368,14 +372,14 @@ class _Walk:
         richest = [at for at in stable if (self.seen[at].found or 0.0) >= most - 1e-9]
         return min(richest, key=lambda at: _off(at, axis))
 
-    def _cheapest(self, points: Sequence[Factors], axis: str) -> Factors:
+    def _cheapest(self, points: Sequence[SettingMultiples], axis: str) -> SettingMultiples:
         """Of settings with about the same criterion, the one closest to the default."""
         least = min(self.seen[at].ebic for at in points)
-        fine = [at for at in points if self.seen[at].ebic <= least + MENTION or math.isinf(least)]
+        fine = [at for at in points if self.seen[at].ebic <= least + EBIC_TIE or math.isinf(least)]
         return min(fine, key=lambda at: _off(at, axis))
 
 
-def _off(at: Factors, axis: str) -> float:
+def _off(at: SettingMultiples, axis: str) -> float:
     return abs(math.log(asdict(at)[axis]))
 
 

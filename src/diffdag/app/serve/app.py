@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from diffdag._base.errors import InputError, lack_words
-from diffdag.app.serve.child import Leash, LostError
+from diffdag._base.errors import InputError, describe_resource_error
+from diffdag.app.serve.child import Cancellation, LostError
 from diffdag.app.serve.guard import REPORT_POLICY, Guard
 from diffdag.app.serve.jobs import BusyError, Job
 from diffdag.app.serve.session import Session
@@ -89,7 +89,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _failed(_: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)  # noqa: S101 - for the type checker
-    return Json({"error": lack_words(error)}, status_code=507)
+    return Json({"error": describe_resource_error(error)}, status_code=507)
 
 
 def _pages() -> list[Route]:
@@ -131,7 +131,7 @@ def _data(session: Session) -> list[Route]:
 
     async def look(request: Request) -> Response:
         asked = await _asked(request)
-        leash = Leash()
+        leash = Cancellation()
         async with _while_waited_for(request, leash), turn:
             seen = await run_in_threadpool(session.look, asked.get("files"), asked.get("options", {}), leash)
         return Json(seen)
@@ -197,7 +197,7 @@ async def _asked(request: Request) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _while_waited_for(request: Request, leash: Leash) -> AsyncIterator[None]:
+async def _while_waited_for(request: Request, leash: Cancellation) -> AsyncIterator[None]:
     """Pull the leash when whoever asked is gone; all of the request has been read before."""
 
     async def watch() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from diffdag._base.atomic import write_atomic
-from diffdag._base.errors import InputError, lack_words
+from diffdag._base.errors import InputError, describe_resource_error
 
 Tell = Callable[[dict[str, Any]], object]
 
@@ -30,7 +30,7 @@ LOST = (
 )
 LONGEST = 20_000  # characters of a log, from its end
 NO_ROOM = 74  # how a process ends that cannot even write down what went wrong
-FULL = lack_words(OSError(errno.ENOSPC, ""))
+FULL = describe_resource_error(OSError(errno.ENOSPC, ""))
 FAULT = "the work stopped because of a fault in diffdag; please report it with the log"
 
 
@@ -65,7 +65,7 @@ class Child:
         try:
             self._process = self._begin(task)
         except OSError as error:
-            raise InputError(lack_words(error)) from error
+            raise InputError(describe_resource_error(error)) from error
 
     def _begin(self, task: dict[str, Any]) -> subprocess.Popen[bytes]:
         write_atomic(self.folder / "task.json", json.dumps(task))
@@ -137,7 +137,7 @@ class Child:
                 self._process.kill()
 
 
-class Leash:
+class Cancellation:
     """Ends the process of somebody who no longer waits for its answer, also one that has not begun."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from diffdag._base.atomic import taking_turns
+from diffdag._base.atomic import folder_lock
 
 PREFIX = "diffdag-serve-"
 LOCK = "lock"
@@ -92,7 +92,7 @@ def next_place(out: Path) -> Path:
 def keep_answer(answer: Path, out: Path) -> Path:
     """Copy an answer into a folder of its own, completely or not at all."""
     part = out / f".answer-{secrets.token_hex(6)}.part"
-    with taking_turns(out) as alone:
+    with folder_lock(out) as alone:
         for left in out.glob(".answer-*.part") if alone else ():  # by servers that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:

@@ -21,7 +21,7 @@ from diffdag.tables.align import Source, align_tables, read_table
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import find_dependent, find_text, refuse
+from diffdag.tables.problems import find_dependent, find_text
 from diffdag.tables.readers.files import TEXT, kind_of
 
 MOST_GROUPS = 20
@@ -278,7 +278,7 @@ def _problem(first: Any, second: Any, columns: Any, labels: tuple[str, str]) -> 
         if len(used) <= WIDEST:
             both = [Moments.from_array(values, tables.names) for values in (tables.first, tables.second)]
             dependent = [dependent_columns(moments.n, moments.scatter) for moments in both]
-            refuse(find_dependent([[tables.names[k] for k in found] for found in dependent], labels))
+            raise_problems(find_dependent([[tables.names[k] for k in found] for found in dependent], labels))
     except InputError as error:
         return str(error)
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diffdag._base.errors import InputError
-from diffdag.app.serve.child import Child, Leash
+from diffdag.app.serve.child import Cancellation, Child
 from diffdag.app.serve.folder import Folder, remove_abandoned
 from diffdag.app.serve.jobs import Job, Jobs, place_tables
 from diffdag.app.serve.options import check_options
@@ -47,7 +47,7 @@ class Session:
         self.uploads = Uploads(self.folder / "uploads", limit)
         self.jobs = Jobs(self.folder / "jobs", out)
         self._lock = threading.Lock()
-        self._looking: set[Leash] = set()
+        self._looking: set[Cancellation] = set()
         self._closed = False
         self._closing = threading.Lock()
 
@@ -59,7 +59,7 @@ class Session:
             file.write(DOOR.format(address=address))
         return path
 
-    def look(self, files: object, options: object, leash: Leash | None = None) -> dict[str, Any]:
+    def look(self, files: object, options: object, leash: Cancellation | None = None) -> dict[str, Any]:
         """What tables hold, as `diffdag.app.serve.preview.look` says it; `leash` ends it early."""
         tables, wanted = self._find(files), check_options(options)
         if isinstance(options, dict) and "drop" not in options:
@@ -92,11 +92,11 @@ class Session:
         return [self.uploads.find(str(key)) for key in files]
 
     def _quickly(
-        self, kind: str, tables: Sequence[Upload], more: dict[str, Any], leash: Leash | None = None
+        self, kind: str, tables: Sequence[Upload], more: dict[str, Any], leash: Cancellation | None = None
     ) -> dict[str, Any]:
         """Have a child process do something that takes seconds."""
         folder = self.folder / "tasks" / secrets.token_hex(16)
-        leash = leash or Leash()
+        leash = leash or Cancellation()
         with self._lock:
             if self._closed:
                 raise InputError("the program is ending; start diffdag serve again")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diffdag._base.atomic import write_atomic
-from diffdag._base.errors import InputError, is_lack, lack_words
+from diffdag._base.errors import InputError, describe_resource_error, is_out_of_resources
 from diffdag._base.words import OPTION
 from diffdag.app.serve.child import NO_ROOM
 from diffdag.tables.problems import CHOOSE
@@ -29,14 +29,14 @@ def main(folder: Path, said: BinaryIO) -> None:
     task = json.loads((folder / "task.json").read_bytes())
     tables = task.get("tables", [])
     try:
-        answer = DOERS[task["kind"]](folder, task, _teller(said))
+        answer = TASKS[task["kind"]](folder, task, _teller(said))
     except InputError as error:
         answer = {"error": _in_words_of_page(str(error), folder, tables)}
     except (MemoryError, OSError) as error:
-        if not is_lack(error):
+        if not is_out_of_resources(error):
             raise
         traceback.print_exc()
-        answer = {"error": lack_words(error)}
+        answer = {"error": describe_resource_error(error)}
     if answer.get("problem"):
         answer["problem"] = _in_words_of_page(answer["problem"], folder, tables)
     for column in answer.get("columns", ()):
@@ -116,7 +116,7 @@ def _example(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
     return {}
 
 
-DOERS: dict[str, Callable[..., dict[str, Any]]] = {"look": _look, "fit": _fit, "example": _example}
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": _look, "fit": _fit, "example": _example}
 
 
 def _end_with_parent() -> None:

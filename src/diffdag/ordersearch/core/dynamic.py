@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag.ordersearch.core.compiled import ZERO, compiled
 from diffdag.ordersearch.core.score import Rules, full_cost
-from diffdag.ordersearch.core.state import CHOSEN, ORDER, Space, look, move
+from diffdag.ordersearch.core.state import CHOSEN, ORDER, Workspace, look, move
 
 REFRESH = 1024
 
 
 @compiled
-def tabulate(space: Space, pooled: FloatArray, rules: Rules, costs: FloatArray, changes: IntArray) -> None:
+def tabulate(space: Workspace, pooled: FloatArray, rules: Rules, costs: FloatArray, changes: IntArray) -> None:
     """Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable].
 
     Bit p of a change set says that the variances differ. Sets are visited in the order of a Gray code: each

@@ -12,7 +12,7 @@ the score is the pooled likelihood, which is the same for all orders and left ou
 cost minus what they gain, 0 where nothing changed. `quick_cost` chooses C as if the variances were equal and
 then asks whether two fit better. `full_cost` also looks at all sets C where the predecessors are few and, with
 two variances, weights the conditions by them: each round minimises a bound that touches the cost at the last
-solution. Nearly always nothing has to change; that is seen at a glance, `calm`, at comparisons of two rows.
+solution. Nearly always nothing has to change; that is seen at a glance, `nothing_pays`, by comparing two rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from diffdag.ordersearch.core.state import (
     TRIANGLE,
     VECTORS,
     WIDTHS,
-    Space,
+    Workspace,
     rotation,
 )
 from diffdag.ordersearch.core.subset import (
@@ -110,7 +110,7 @@ def _variance_limits(n1: float, n2: float, gain: FloatArray) -> tuple[FloatArray
 
 
 @inner
-def calm(space: Space, rules: Rules, t: int, low: int) -> bool:
+def nothing_pays(space: Workspace, rules: Rules, t: int, low: int) -> bool:
     """Whether nothing has to change at position t: no coefficient by itself, nor the variance."""
     if not rules.limits[low, t] < space.real[INNER, t, t] < rules.limits[low + 1, t]:
         return False
@@ -122,7 +122,7 @@ def calm(space: Space, rules: Rules, t: int, low: int) -> bool:
 
 
 @inner
-def calm_swapped(space: Space, rules: Rules, t: int) -> bool:
+def nothing_pays_after_swap(space: Workspace, rules: Rules, t: int) -> bool:
     """Whether nothing would have to change at positions t and t + 1 if they were exchanged."""
     c, s, k11, _, k22 = rotation(space, t)
     limits = rules.limits
@@ -139,9 +139,9 @@ def calm_swapped(space: Space, rules: Rules, t: int) -> bool:
 
 
 @inner
-def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
+def quick_cost(space: Workspace, rules: Rules, t: int) -> tuple[float, int, bool]:
     """Cost of the variable at position t, number of changes (in ``CHOSEN``), whether variances differ."""
-    if calm(space, rules, t, LOW):
+    if nothing_pays(space, rules, t, LOW):
         return 0.0, ZERO, False
     penalty = rules.table[CHANGE, t]
     rss, m = _shared_fit(space, rules, t, ZERO)
@@ -153,10 +153,10 @@ def quick_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
 
 
 @inner
-def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
+def full_cost(space: Workspace, rules: Rules, t: int) -> tuple[float, int, bool]:
     """The same, with a closer look."""
     penalty, extra = rules.table[CHANGE, t], rules.table[VARIANCE, t]
-    if calm(space, rules, t, CLOSE_LOW) and not _jointly(space, rules, t):
+    if nothing_pays(space, rules, t, CLOSE_LOW) and not _jointly(space, rules, t):
         return 0.0, ZERO, False
     rss, m = _shared_fit(space, rules, t, EXHAUSTIVE)
     best, size, separate = _cost_of_one(space, rules, rss, t) + penalty * m, m, False
@@ -191,7 +191,7 @@ def full_cost(space: Space, rules: Rules, t: int) -> tuple[float, int, bool]:
 
 
 @spliced
-def _jointly(space: Space, rules: Rules, t: int) -> bool:
+def _jointly(space: Workspace, rules: Rules, t: int) -> bool:
     """Whether two changes may pay that do not pay one by one; looked at where all change sets are."""
     if not 2 <= t <= EXHAUSTIVE:
         return False
@@ -200,14 +200,14 @@ def _jointly(space: Space, rules: Rules, t: int) -> bool:
 
 
 @spliced
-def _cost_of_one(space: Space, rules: Rules, rss: float, t: int) -> float:
+def _cost_of_one(space: Workspace, rules: Rules, rss: float, t: int) -> float:
     """What is gained if changes leave rss, with one variance."""
     r = space.real[ROOT, t, space.whole[ORDER, t]]
     return float(0.5 * rules.table[FREE, t] * math.log(rss / (r * r)))
 
 
 @spliced
-def _cost_of_two(space: Space, rules: Rules, both: tuple[float, float], t: int) -> float:
+def _cost_of_two(space: Workspace, rules: Rules, both: tuple[float, float], t: int) -> float:
     """What is gained if changes leave this much in each condition, with two variances."""
     r, rows = space.real[ROOT, t, space.whole[ORDER, t]], rules.n1 + rules.n2
     one, two = rows * both[0] / (r * r * rules.n1), rows * both[1] / (r * r * rules.n2)
@@ -216,7 +216,7 @@ def _cost_of_two(space: Space, rules: Rules, both: tuple[float, float], t: int) 
 
 
 @spliced
-def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[float, int]:
+def _shared_fit(space: Workspace, rules: Rules, t: int, exhaustive: int) -> tuple[float, int]:
     """Residual sum of squares and number of changes with one variance; see `state` for the formulas."""
     cross, widths, vectors = space.real[CROSS], space.real[WIDTHS], space.real[VECTORS]
     r = space.real[ROOT, t, space.whole[ORDER, t]]
@@ -228,7 +228,7 @@ def _shared_fit(space: Space, rules: Rules, t: int, exhaustive: int) -> tuple[fl
 
 
 @spliced
-def _select(space: Space, task: Task, t: int, rss: float, exhaustive: int) -> tuple[float, int]:
+def _select(space: Workspace, task: Task, t: int, rss: float, exhaustive: int) -> tuple[float, int]:
     left, m = forward_backward(space, task, t, rss)
     if 2 <= t <= exhaustive:
         return best_subset(space, task, t, rss, left, m)
@@ -236,7 +236,7 @@ def _select(space: Space, task: Task, t: int, rss: float, exhaustive: int) -> tu
 
 
 @spliced
-def _shared_residuals(space: Space, t: int, m: int) -> tuple[float, float]:
+def _shared_residuals(space: Workspace, t: int, m: int) -> tuple[float, float]:
     """Residual sums of squares in each condition after `_shared_fit`."""
     cross, vectors, chosen = space.real[CROSS], space.real[VECTORS], space.whole[CHOSEN]
     for s in range(t):
@@ -248,7 +248,7 @@ def _shared_residuals(space: Space, t: int, m: int) -> tuple[float, float]:
 
 
 @inner
-def _residuals(space: Space, t: int, m: int) -> tuple[float, float]:
+def _residuals(space: Workspace, t: int, m: int) -> tuple[float, float]:
     """Squared lengths of ``r q_t - sum b_s q_s - sum c_j X_j`` in the first condition, without c in the second.
 
     b is ``SHIFT`` and c ``EFFECT``; ``K`` and ``I - K`` are the inner products of q in the two conditions.
@@ -276,7 +276,7 @@ def _residuals(space: Space, t: int, m: int) -> tuple[float, float]:
 
 
 @spliced
-def _free_residuals(space: Space, t: int) -> tuple[float, float]:
+def _free_residuals(space: Workspace, t: int) -> tuple[float, float]:
     """Residual sums of squares when every coefficient differs: two separate regressions."""
     r, k = space.real[ROOT, t, space.whole[ORDER, t]], space.real[INNER, t, t]
     first = max(k - _explained(space, 1.0, 0.0, t), FLOOR)
@@ -285,7 +285,7 @@ def _free_residuals(space: Space, t: int) -> tuple[float, float]:
 
 
 @inner
-def _explained(space: Space, u1: float, u2: float, t: int) -> float:
+def _explained(space: Workspace, u1: float, u2: float, t: int) -> float:
     """Factorise ``u1 K + u2 (I - K)`` over the predecessors (``TRIANGLE``), solve for ``(u1 - u2) K[:, t]``.
 
     The solution is ``SOLVED``; returned is its squared length.
@@ -309,7 +309,7 @@ def _explained(space: Space, u1: float, u2: float, t: int) -> float:
 
 
 @spliced
-def _weighted_fit(space: Space, rules: Rules, u1: float, u2: float, t: int) -> int:
+def _weighted_fit(space: Workspace, rules: Rules, u1: float, u2: float, t: int) -> int:
     """Best change set when the conditions have weights u1, u2 (inverse variances); sets effects and shift."""
     own, cross, factor, lower = space.real[OWN], space.real[CROSS], space.real[FACTOR], space.real[TRIANGLE]
     vectors, chosen = space.real[VECTORS], space.whole[CHOSEN]

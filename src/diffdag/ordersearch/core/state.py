@@ -16,7 +16,7 @@ Swapping the variables at positions ``t`` and ``t + 1`` rotates ``q_t`` and ``q_
 as rotations are. Rows of all matrices are positions; columns are variables, but positions for ``K``, of which
 only the lower triangle is kept.
 
-Compiled code keeps its numbers in three arrays with named slots (`Space`): numba takes ten times longer to
+Compiled code keeps its numbers in three arrays with named slots (`Workspace`): numba takes ten times longer to
 compile functions that hand around many arrays.
 """
 
@@ -38,7 +38,7 @@ OWN, ROOT, CROSS, INNER, WIDTHS, BASIS, INVERSE, FACTOR, TRIANGLE, VECTORS = map
 ORDER, CHOSEN, KEPT, TRAIL, PLACE = range(5)
 
 
-class Space(NamedTuple):
+class Workspace(NamedTuple):
     """Room to compute in, allocated once a search."""
 
     real: FloatArray
@@ -46,11 +46,11 @@ class Space(NamedTuple):
     stack: FloatArray
 
 
-def new_space(first: FloatArray, exhaustive: int) -> Space:
+def new_space(first: FloatArray, exhaustive: int) -> Workspace:
     """Room for the variables of a scatter matrix, and for best subsets of up to `exhaustive` of them."""
     p = len(first)
     deep = min(p, exhaustive) + 2
-    space = Space(
+    space = Workspace(
         np.zeros((10, max(p + 1, 9), p)), np.zeros((5, p + 2), np.int64), np.zeros((deep, deep, deep))
     )
     space.real[OWN, :p] = first
@@ -58,7 +58,7 @@ def new_space(first: FloatArray, exhaustive: int) -> Space:
 
 
 @inner
-def look(space: Space, pooled: FloatArray) -> None:
+def look(space: Workspace, pooled: FloatArray) -> None:
     """Work out the view from scratch along the order in `space`: O(p^3)."""
     p = len(pooled)
     order = space.whole[ORDER]
@@ -100,7 +100,7 @@ def subtract(to: FloatArray, row: int, factors: FloatArray, column: int, rows: F
 
 
 @spliced
-def _narrow(space: Space, t: int) -> None:
+def _narrow(space: Workspace, t: int) -> None:
     """Row t + 1 of W from the one before."""
     cross, widths = space.real[CROSS], space.real[WIDTHS]
     for k in range(cross.shape[1]):
@@ -108,7 +108,7 @@ def _narrow(space: Space, t: int) -> None:
 
 
 @spliced
-def _inner_products(space: Space) -> None:
+def _inner_products(space: Workspace) -> None:
     """``K = Y R^-1``, row by row."""
     order, root, cross, inner = space.whole[ORDER], space.real[ROOT], space.real[CROSS], space.real[INNER]
     left, p = space.real[VECTORS, 0], cross.shape[1]
@@ -123,7 +123,7 @@ def _inner_products(space: Space) -> None:
 
 
 @spliced
-def rotation(space: Space, t: int) -> tuple[float, float, float, float, float]:
+def rotation(space: Workspace, t: int) -> tuple[float, float, float, float, float]:
     """What exchanging positions t and t + 1 does: cosine, sine, and the new block of K there (11, 21, 22)."""
     root, inner, b = space.real[ROOT], space.real[INNER], space.whole[ORDER, t + 1]
     x, y = root[t, b], root[t + 1, b]
@@ -149,7 +149,7 @@ def _rotate(rows: FloatArray, t: int, c: float, s: float, end: int) -> None:
 
 
 @inner
-def swap(space: Space, t: int) -> None:
+def swap(space: Workspace, t: int) -> None:
     """Exchange the variables at positions t and t + 1."""
     order, place = space.whole[ORDER], space.whole[PLACE]
     root, inner = space.real[ROOT], space.real[INNER]
@@ -172,7 +172,7 @@ def swap(space: Space, t: int) -> None:
 
 
 @inner
-def move(space: Space, start: int, end: int) -> None:
+def move(space: Workspace, start: int, end: int) -> None:
     """Bring the variable at one position to another; those between make room."""
     for t in range(start, end):
         swap(space, t)

@@ -8,7 +8,7 @@ costs
 
 `forward_backward` adds the best candidate while that pays and drops what no longer pays; `best_subset` looks at
 all sets. The first needs the diagonal of W and the columns of what it chooses, no more:
-``W[:, l] = scale A1[:, l] - sum over s < t of G[s, :] G[s, l]``, with G one of the matrices in `Space`.
+``W[:, l] = scale A1[:, l] - sum over s < t of G[s, :] G[s, l]``, with G one of the matrices in `Workspace`.
 
 A change pays if rss falls from x by more than ``(1 - exp(-2 penalty / free)) x``, or twice the penalty where
 variances are known.
@@ -29,7 +29,7 @@ from diffdag.ordersearch.core.state import (
     PLACE,
     TRAIL,
     VECTORS,
-    Space,
+    Workspace,
     subtract,
 )
 
@@ -61,7 +61,7 @@ def fit_cost(rss: float, rows: float) -> float:
 
 
 @inner
-def include(space: Space, task: Task, t: int, m: int, best: int) -> float:
+def include(space: Workspace, task: Task, t: int, m: int, best: int) -> float:
     """Make variable `best` the m-th chosen one; return by how much that lowers rss."""
     own, factor, basis, vectors = (
         space.real[OWN],
@@ -90,7 +90,7 @@ def include(space: Space, task: Task, t: int, m: int, best: int) -> float:
 
 
 @spliced
-def _invert(space: Space, m: int) -> None:
+def _invert(space: Workspace, m: int) -> None:
     """Column m of the inverse of the basis' triangle T at the change set; coefficients are ``T^-1 along``."""
     basis, inverse, vectors, chosen = (
         space.real[BASIS],
@@ -111,7 +111,7 @@ def _invert(space: Space, m: int) -> None:
 
 
 @inner
-def include_all(space: Space, task: Task, t: int, m: int) -> float:
+def include_all(space: Workspace, task: Task, t: int, m: int) -> float:
     """Bring the basis in line with the first m of the change set; return by how much they lower rss."""
     vectors = space.real[VECTORS]
     for k in range(vectors.shape[1]):
@@ -124,7 +124,7 @@ def include_all(space: Space, task: Task, t: int, m: int) -> float:
 
 
 @spliced
-def weakest(space: Space, m: int) -> tuple[int, float]:
+def weakest(space: Workspace, m: int) -> tuple[int, float]:
     """Which member of the change set adds least, and by how much rss would rise without it."""
     vectors = space.real[VECTORS]
     worst, least = -1, math.inf
@@ -136,7 +136,7 @@ def weakest(space: Space, m: int) -> tuple[int, float]:
 
 
 @spliced
-def _strongest(space: Space, t: int) -> tuple[int, float]:
+def _strongest(space: Workspace, t: int) -> tuple[int, float]:
     """Which candidate lowers rss most, and by how much."""
     place, vectors = space.whole[PLACE], space.real[VECTORS]
     best, most = NONE, 0.0
@@ -149,7 +149,7 @@ def _strongest(space: Space, t: int) -> tuple[int, float]:
 
 
 @inner
-def forward_backward(space: Space, task: Task, t: int, rss: float) -> tuple[float, int]:
+def forward_backward(space: Workspace, task: Task, t: int, rss: float) -> tuple[float, int]:
     """What rss falls to and the number of changes, which are the first in ``CHOSEN``."""
     chosen = space.whole[CHOSEN]
     include_all(space, task, t, ZERO)
@@ -175,7 +175,7 @@ def forward_backward(space: Space, task: Task, t: int, rss: float) -> tuple[floa
 
 
 @inner
-def best_subset(space: Space, task: Task, t: int, rss: float, known: float, size: int) -> tuple[float, int]:
+def best_subset(space: Workspace, task: Task, t: int, rss: float, known: float, size: int) -> tuple[float, int]:
     """The same for the best of all sets, given the answer of `forward_backward`: `size` changes leave `known`.
 
     Sets are visited depth first; each step eliminates one candidate from the rest (Furnival and Wilson 1974).
@@ -225,7 +225,7 @@ def best_subset(space: Space, task: Task, t: int, rss: float, known: float, size
 
 
 @spliced
-def _left_by_all(space: Space, t: int, rss: float) -> float:
+def _left_by_all(space: Workspace, t: int, rss: float) -> float:
     """What is left of rss when every coefficient differs; from the first matrix of the stack."""
     stack = space.stack
     for k in range(t + 1):

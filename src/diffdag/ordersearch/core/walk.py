@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag.ordersearch.core.compiled import compiled, spliced, whole
-from diffdag.ordersearch.core.score import CHANGE, Rules, calm_swapped, full_cost, quick_cost
-from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Space, look, move, swap
+from diffdag.ordersearch.core.score import CHANGE, Rules, full_cost, nothing_pays_after_swap, quick_cost
+from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Workspace, look, move, swap
 
 # Rotations lose next to nothing; after so many swaps the view is worked out afresh all the same.
 REFRESH = 20_000
@@ -26,7 +26,7 @@ ODD = whole(2862933555777941757)
 
 @compiled
 def walk(
-    space: Space,
+    space: Workspace,
     pooled: FloatArray,
     rules: Rules,
     order: IntArray,
@@ -36,7 +36,7 @@ def walk(
     grain: float,
     far: float,
     seed: int,
-    restless: NDArray[np.bool_],
+    to_revisit: NDArray[np.bool_],
     cost: FloatArray,
     changed: NDArray[np.bool_],
     separate: NDArray[np.bool_],
@@ -57,17 +57,17 @@ def walk(
     best = _total(space, rules)
     for leg in range(2):
         if steps[leg] > 0:
-            restless[:] = True
+            to_revisit[:] = True
             _anneal(space, pooled, rules, steps[leg], WARM if leg else HOT, cost)
-        _insert(space, pooled, rules, sweeps, False, grain, far, restless, cost)
+        _insert(space, pooled, rules, sweeps, False, grain, far, to_revisit, cost)
         score = _total(space, rules)
         if score < best:
             best = score
             order[:] = space.whole[ORDER, :p]
         else:
             _take(space, pooled, order)
-    restless[:] = True
-    _insert(space, pooled, rules, careful, True, grain, far, restless, cost)
+    to_revisit[:] = True
+    _insert(space, pooled, rules, careful, True, grain, far, to_revisit, cost)
     order[:] = space.whole[ORDER, :p]
     score = 0.0
     for t in range(p):
@@ -84,14 +84,14 @@ def walk(
 
 
 @spliced
-def _take(space: Space, pooled: FloatArray, order: IntArray) -> None:
+def _take(space: Workspace, pooled: FloatArray, order: IntArray) -> None:
     for t in range(len(order)):
         space.whole[ORDER, t] = order[t]
     look(space, pooled)
 
 
 @spliced
-def _total(space: Space, rules: Rules) -> float:
+def _total(space: Workspace, rules: Rules) -> float:
     score = 0.0
     for t in range(space.real.shape[2]):
         score += quick_cost(space, rules, t)[0]
@@ -99,7 +99,9 @@ def _total(space: Space, rules: Rules) -> float:
 
 
 @spliced
-def _anneal(space: Space, pooled: FloatArray, rules: Rules, steps: int, hot: float, cost: FloatArray) -> None:
+def _anneal(
+    space: Workspace, pooled: FloatArray, rules: Rules, steps: int, hot: float, cost: FloatArray
+) -> None:
     """Simulated annealing over adjacent swaps with quick costs.
 
     The temperature falls geometrically. What costs would be after a swap is kept until a neighbour moves. Where
@@ -153,7 +155,7 @@ class Memory(NamedTuple):
 
 
 @spliced
-def _new_memory(space: Space) -> Memory:
+def _new_memory(space: Workspace) -> Memory:
     p = space.real.shape[2]
     code, sets = np.empty(p, np.int64), np.zeros(p + 1, np.int64)
     for k in range(p):
@@ -164,14 +166,14 @@ def _new_memory(space: Space) -> Memory:
 
 
 @spliced
-def _note_swap(space: Space, t: int, memory: Memory) -> None:
+def _note_swap(space: Workspace, t: int, memory: Memory) -> None:
     memory.sets[t + 1] = memory.sets[t] ^ memory.code[space.whole[ORDER, t]]
 
 
 @spliced
-def _try(space: Space, rules: Rules, t: int, memory: Memory) -> tuple[bool, float, float]:
+def _try(space: Workspace, rules: Rules, t: int, memory: Memory) -> tuple[bool, float, float]:
     """Costs at t and t + 1 if they were exchanged; and whether they now are, which is avoided if possible."""
-    if calm_swapped(space, rules, t):
+    if nothing_pays_after_swap(space, rules, t):
         return False, 0.0, 0.0
     a, b = space.whole[ORDER, t], space.whole[ORDER, t + 1]
     # The factor tells the variable from its predecessors.
@@ -188,25 +190,25 @@ def _try(space: Space, rules: Rules, t: int, memory: Memory) -> tuple[bool, floa
 
 
 @spliced
-def _cost(space: Space, rules: Rules, t: int, careful: bool) -> tuple[float, int, bool]:
+def _cost(space: Workspace, rules: Rules, t: int, careful: bool) -> tuple[float, int, bool]:
     return full_cost(space, rules, t) if careful else quick_cost(space, rules, t)
 
 
 @spliced
 def _insert(
-    space: Space,
+    space: Workspace,
     pooled: FloatArray,
     rules: Rules,
     sweeps: int,
     careful: bool,
     grain: float,
     far: float,
-    restless: NDArray[np.bool_],
+    to_revisit: NDArray[np.bool_],
     cost: FloatArray,
 ) -> None:
     """Sweep until nothing moves."""
     for _ in range(sweeps):
-        moved = _sweep(space, rules, careful, grain, far, restless, cost)
+        moved = _sweep(space, rules, careful, grain, far, to_revisit, cost)
         look(space, pooled)
         if not moved:
             break
@@ -214,12 +216,12 @@ def _insert(
 
 @spliced
 def _sweep(
-    space: Space,
+    space: Workspace,
     rules: Rules,
     careful: bool,
     grain: float,
     far: float,
-    restless: NDArray[np.bool_],
+    to_revisit: NDArray[np.bool_],
     cost: FloatArray,
 ) -> bool:
     """Move each restless variable, in random turns, to its best place; whether any moved."""
@@ -227,35 +229,35 @@ def _sweep(
     for t in range(len(cost)):
         cost[t] = _cost(space, rules, t, careful)[0]
     for v in np.random.permutation(len(cost)):  # noqa: NPY002
-        if not restless[v]:
+        if not to_revisit[v]:
             continue
-        restless[v] = False
+        to_revisit[v] = False
         start = space.whole[PLACE, v]
         target = _best_place(space, rules, careful, grain, far, start, cost)
         move(space, start, target)
         if target != start:
             moved = True
             for t in range(min(start, target), max(start, target) + 1):
-                cost[t] = _renew(space, rules, t, careful, cost[t], restless)
+                cost[t] = _renew(space, rules, t, careful, cost[t], to_revisit)
     return moved
 
 
 @spliced
 def _renew(
-    space: Space, rules: Rules, t: int, careful: bool, before: float, restless: NDArray[np.bool_]
+    space: Workspace, rules: Rules, t: int, careful: bool, before: float, to_revisit: NDArray[np.bool_]
 ) -> float:
     """The cost at a position; where it is another than before, those that it is about become restless."""
     value, m, _ = _cost(space, rules, t, careful)
     if abs(value - before) > 1e-9:
-        restless[space.whole[ORDER, t]] = True
+        to_revisit[space.whole[ORDER, t]] = True
         for u in range(m):
-            restless[space.whole[CHOSEN, u]] = True
+            to_revisit[space.whole[CHOSEN, u]] = True
     return value
 
 
 @spliced
 def _best_place(
-    space: Space, rules: Rules, careful: bool, grain: float, far: float, start: int, cost: FloatArray
+    space: Workspace, rules: Rules, careful: bool, grain: float, far: float, start: int, cost: FloatArray
 ) -> int:
     """Where the variable at a position is best put."""
     order = space.whole[ORDER]

@@ -17,13 +17,13 @@ from matplotlib.patches import PathPatch, Polygon
 from matplotlib.path import Path
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.report.layout.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
-from diffdag.report.plots.chart import LABEL, SMALL, axes_for, hush, short
+from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
 from diffdag.report.plots.label_places import place_labels
 from diffdag.report.text import kind_words
 from diffdag.tables.readers.coordinates import Place, check_coordinates
@@ -113,7 +113,7 @@ def plot_brain(
         title += f";\n{plural(without, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
     _write_legend(ax, colours, edges)
-    hush(ax)
+    silence_missing_glyphs(ax)
     return ax
 
 
@@ -128,7 +128,7 @@ def _life_size(places: dict[str, Place]) -> dict[str, Place]:
 
 
 def _view(name: str) -> View:
-    check_word("view", name, tuple(VIEWS), f"view is {name!r}; expected one of {', '.join(VIEWS)}")
+    check_option("view", name, tuple(VIEWS), f"view is {name!r}; expected one of {', '.join(VIEWS)}")
     return VIEWS[name]
 
 

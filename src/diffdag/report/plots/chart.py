@@ -49,7 +49,7 @@ def axes_for(
     return ax
 
 
-def dress(ax: Axes, theme: Theme) -> None:
+def style_axes(ax: Axes, theme: Theme) -> None:
     """Quiet axes: two sides, light lines across."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
@@ -78,7 +78,7 @@ class _QuietAnnotation(_Quiet, Annotation):
     """The same with a line to what it names."""
 
 
-def hush(*panels: Axes) -> None:
+def silence_missing_glyphs(*panels: Axes) -> None:
     """Make the texts of finished axes quiet about characters that the font lacks."""
     quiet = {Text: _Quiet, Annotation: _QuietAnnotation}
     for text in (text for ax in panels for text in ax.findobj(Text)):

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from diffdag._base.errors import InputError
 from diffdag.report.layout.theme import ThemeName, theme_called
-from diffdag.report.plots.chart import LABEL, SMALL, axes_for, dress, hush, short
+from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs, style_axes
 from diffdag.report.text import NumberFormat, by_size
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def plot_edge(
         label = short(result.labels[number], NAME_CHARACTERS)
         _draw_cloud(ax, cloud, looks[number], f"{label}: slope {show(cloud.slope)}", number)
     _label(ax, scatter)
-    dress(ax, colours)
+    style_axes(ax, colours)
     arrow = "→" if edge.directed else "—"
     ends = [short(name, NAME_CHARACTERS) for name in (edge.source, edge.target)]
     title = f"{ends[0]} {arrow} {ends[1]}: {edge.kind.replace('-', ' ')}"
@@ -88,7 +88,7 @@ def plot_edge(
     legend.get_frame().set_edgecolor(colours.faint)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    hush(ax)
+    silence_missing_glyphs(ax)
     return ax
 
 

@@ -20,7 +20,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
 from diffdag.report.layout.picture import causes_first
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
-from diffdag.report.plots.chart import LABEL, SMALL, axes_for, hush, short
+from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
 
 if TYPE_CHECKING:
     from diffdag.results.result import DifferenceResult
@@ -96,7 +96,7 @@ def plot_precision(
     if left_out:
         title += f"\nthe strongest {len(names)} of {len(names) + left_out} variables with a difference"
     ax.set_title(title, loc="left", fontsize=LABEL, color=colours.ink, parse_math=False)
-    hush(ax)
+    silence_missing_glyphs(ax)
     return ax
 
 

@@ -13,9 +13,19 @@ from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
-from diffdag.report.plots.chart import LABEL, SMALL, LineName, axes_for, dress, hush, short, svg_of, write_names
+from diffdag.report.plots.chart import (
+    LABEL,
+    SMALL,
+    LineName,
+    axes_for,
+    short,
+    silence_missing_glyphs,
+    style_axes,
+    svg_of,
+    write_names,
+)
 from diffdag.report.text import printable
-from diffdag.trust.sensitivity import Course, SettingsPath, sensitivity_note
+from diffdag.trust.sensitivity import EdgeTrajectory, SettingsPath, sensitivity_note
 
 SIZE = (8.8, 5.6)  # inches
 PANELS = (0.1, 0.1, 0.65, 0.775)  # of a new figure: left, bottom, width, height
@@ -58,13 +68,13 @@ def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = 
         _draw_counts(ax, colours, path, multiples)
     _draw_criterion(below, colours, path, multiples)
     for panel in (ax, below):
-        dress(panel, colours)
+        style_axes(panel, colours)
         mark_settings(panel, colours, path, named=panel is ax)
     ax.tick_params(labelbottom=False)
     note = sensitivity_note(path)
     words = textwrap.wrap(printable(f"{note[:1].upper()}{note[1:]}"), 105, break_on_hyphens=False, max_lines=3)
     ax.set_title("\n".join(words), loc="left", fontsize=LABEL, color=colours.ink, pad=18, parse_math=False)
-    hush(ax, below)
+    silence_missing_glyphs(ax, below)
     return ax
 
 
@@ -125,7 +135,7 @@ def _draw_edges(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
     write_names(ax, theme, names[:NAMED])
 
 
-def _heights(course: Course) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _heights(course: EdgeTrajectory) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Deltas along the path, NaN where not found, and where the edge has its direction.
 
     Where it has not, it is drawn at the delta of the closest setting where it has, if any.
@@ -162,7 +172,7 @@ def _lay_out(ax: Axes, theme: Theme, lines: Sequence[tuple[FloatArray, NDArray[n
         )  # fmt: skip
 
 
-def _name(course: Course) -> str:
+def _name(course: EdgeTrajectory) -> str:
     arrow = "→" if "directed" in course.ways else "—"
     return short(f"{course.source} {arrow} {course.target}", NAME_CHARACTERS)
 

@@ -15,7 +15,16 @@ from matplotlib.axes import Axes
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
-from diffdag.report.plots.chart import LABEL, LineName, axes_for, dress, hush, short, svg_of, write_names
+from diffdag.report.plots.chart import (
+    LABEL,
+    LineName,
+    axes_for,
+    short,
+    silence_missing_glyphs,
+    style_axes,
+    svg_of,
+    write_names,
+)
 from diffdag.report.plots.path import mark_settings, set_multiples
 from diffdag.trust.sensitivity import SettingsPath
 
@@ -68,12 +77,12 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     ax.set_ylim(-0.02, 1.02)
     ax.set_ylabel("share of halves of the rows that find the edge")
     names = _draw_lines(ax, colours, path, multiples)
-    dress(ax, colours)
+    style_axes(ax, colours)
     mark_settings(ax, colours, path, named=True)
     write_names(ax, colours, names)
     title = "How often each edge is found; edges of the default answer in colour"
     ax.set_title(title, loc="left", fontsize=LABEL, color=colours.ink, pad=18)
-    hush(ax)
+    silence_missing_glyphs(ax)
     return ax
 
 

@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from diffdag._base.checks import check_word
+from diffdag._base.checks import check_option
 from diffdag.reproduce.methods.method import Method
 
 __all__ = ["Method", "all_methods", "find_method"]
@@ -28,5 +28,7 @@ def all_methods() -> dict[str, Method]:
 def find_method(name: str) -> Method:
     """The method of that name."""
     methods = all_methods()
-    check_word("methods", name, tuple(methods), f"no method is called {name!r}; there are {', '.join(methods)}")
+    check_option(
+        "methods", name, tuple(methods), f"no method is called {name!r}; there are {', '.join(methods)}"
+    )
     return methods[name]

@@ -15,7 +15,13 @@ from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.tables.align import Source
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import Missing, check_choice, check_counts, check_missing_option, check_numeric
+from diffdag.tables.problems import (
+    Missing,
+    check_column_names,
+    check_counts,
+    check_missing_option,
+    check_numeric,
+)
 
 _BRANCHES = 8  # moments added up by one task
 
@@ -76,7 +82,7 @@ def _array_blocks(array: Any, names: Sequence[str] | None) -> tuple[tuple[str, .
 def _frame_blocks(frame: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Any]]:
     """Names and delayed partitions of a dataframe."""
     have = [str(name) for name in frame.columns]
-    chosen = check_choice("names", names, [have])
+    chosen = check_column_names("names", names, [have])
     if chosen is None:
         labels = Source.of(frame._meta, "Dask").row_labels()
         chosen = [name for name in have if name not in labels]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
-from diffdag.tables.problems import Unfit, check_file_type, check_numeric
+from diffdag.tables.problems import NonNumericColumn, check_file_type, check_numeric
 from diffdag.tables.readers.csv_dialect import Header, read_header
 from diffdag.tables.readers.h5ad import read_cells
 from diffdag.tables.readers.npy import load_array, load_arrays
@@ -177,7 +177,7 @@ def report_text_error(
         if misfit and names:
             column, row = int(misfit[1]), int(misfit[2]) - 1
             find = partial(line_words, path, row, misfit[3])
-            check_numeric([Unfit(f"'{path}'", names[column], row, misfit[3], find)])
+            check_numeric([NonNumericColumn(f"'{path}'", names[column], row, misfit[3], find)])
 
 
 def _read_parquet(path: Path, text: Sequence[str]) -> Any:

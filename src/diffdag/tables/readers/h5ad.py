@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
-from diffdag.tables.problems import check_choice
+from diffdag.tables.problems import check_column_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +230,7 @@ def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[lis
         return None, []
     if any(len(set(one.names)) < len(one.names) for one in cells):
         return None, []
-    dropped = set(check_choice("drop", drop, [one.names for one in cells]) or ())
+    dropped = set(check_column_names("drop", drop, [one.names for one in cells]) or ())
     kept = set.intersection(*(one.varying() for one in cells)) - dropped
     lost = set().union(*(one.names for one in cells)) - kept - dropped
     if not lost or len(kept) < 2:

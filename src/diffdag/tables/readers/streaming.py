@@ -24,7 +24,7 @@ from diffdag.tables.columns import to_float
 from diffdag.tables.moments import Moments, moments_of_sums
 from diffdag.tables.problems import (
     Missing,
-    check_choice,
+    check_column_names,
     check_missing_option,
     check_numeric,
     check_same_columns,
@@ -73,7 +73,7 @@ def _choose(
 ) -> tuple[tuple[str, ...], list[str]]:
     """The columns to use, the same in all files; also say which row labels were left out."""
     known = [part.head.column_names for part in parts]
-    columns, drop = check_choice("columns", columns, known), check_choice("drop", drop, known)
+    columns, drop = check_column_names("columns", columns, known), check_column_names("drop", drop, known)
     notes: dict[str, None] = {}
     names: list[str] | None = None
     for part in parts:
