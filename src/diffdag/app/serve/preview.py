@@ -21,7 +21,7 @@ from diffdag.tables.align import Source, align_tables, read_table
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import find_dependent, find_text
+from diffdag.tables.problems import find_dependent, find_text, raise_problems
 from diffdag.tables.readers.files import TEXT, kind_of
 
 MOST_GROUPS = 20
