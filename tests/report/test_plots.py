@@ -34,7 +34,7 @@ from diffdag.report.plots.heatmap import plot_precision
 from diffdag.report.text import printable
 from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
+from diffdag.results.records import Cloud, EdgeScatter
 
 
 def along(curve: Curve) -> np.ndarray[Any, Any]:

@@ -19,7 +19,7 @@ from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.text import NumberFormat, edge_words, printable
 from diffdag.results.records import Edge, GlobalTest, MeanChange
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
+from diffdag.results.records import Cloud, EdgeScatter
 
 
 class _Reader(HTMLParser):

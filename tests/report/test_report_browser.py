@@ -17,7 +17,7 @@ from diffdag.report.text import printable
 from diffdag.results.conditions_result import ConditionsResult
 from diffdag.results.records import CHANGES, Check, Edge, MeanChange, NoiseChange, Share, Stability
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
+from diffdag.results.records import Cloud, EdgeScatter
 
 PHONE = {"width": 390, "height": 844}
 HOSTILE = [

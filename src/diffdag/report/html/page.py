@@ -38,8 +38,8 @@ from diffdag.tables.readers.coordinates import check_coordinates
 
 if TYPE_CHECKING:
     from diffdag.report.layout.theme import ThemeName
+    from diffdag.results.records import EdgeScatter
     from diffdag.results.result import DifferenceResult
-    from diffdag.results.scatter import EdgeScatter
     from diffdag.tables.readers.coordinates import Coordinates
 
 SHARES_SHOWN = 30  # pairs found in resamples

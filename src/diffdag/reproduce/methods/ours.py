@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diffdag._base.arrays import BoolArray
-from diffdag.estimator import DifferenceDAG
+from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.scoring import graph_of
 from diffdag.results.result import DifferenceResult
@@ -20,7 +20,8 @@ def result_graph(result: DifferenceResult) -> BoolArray:
 
 def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     """`DifferenceDAG` with these parameters, on one core."""
-    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second, checks=False).result_)
+    options = ModelOptions(**parameters)
+    return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
 def order(first: Moments, second: Moments) -> BoolArray:
