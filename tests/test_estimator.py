@@ -157,7 +157,7 @@ def test_adding_constants_to_columns_changes_nothing(seed, estimator, shifts):
 @pytest.mark.parametrize("estimator", ["plugin", "dantzig", "dtrace"])
 def test_moments_are_enough(estimator):
     first, second = two_tables(0)
-    expected = Paper(estimator=estimator).fit(first, second, points=0).result_
+    expected = Paper(estimator=estimator).set_params(stored_rows=0).fit(first, second).result_
     moments = Moments.from_array(first), Moments.from_array(second)
     from_moments = Paper(estimator=estimator).fit_moments(*moments).result_
     assert replace(from_moments, checks=()) == replace(expected, checks=())

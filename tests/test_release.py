@@ -33,7 +33,7 @@ result.no_such_thing
 WITHOUT_SOURCE = (
     "import diffdag, diffdag.app.cli",
     "assert diffdag.app.cli.run(['report', 'answer']) == 0",
-    "assert diffdag.load_sachs().shape == (7466, 12)",
+    "assert load_sachs().shape == (7466, 12)",
     "print(diffdag.__file__)",
 )
 

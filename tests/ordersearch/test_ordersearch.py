@@ -449,7 +449,7 @@ def test_the_edges_of_a_pair_are_found():
 @pytest.mark.parametrize("seed", range(4))
 def test_names_units_and_sides_do_not_matter(seed):
     _, first, second = example(seed)
-    result = DifferenceDAG().fit(first, second, points=0).result_
+    result = DifferenceDAG(stored_rows=0).fit(first, second).result_
     assert numbers(result)
     mirrored = DifferenceDAG().fit(second, first).result_
     assert numbers(mirrored) == {

@@ -6,19 +6,19 @@ import json
 import math
 from dataclasses import replace
 
+import diffdag.trust.assess
 import numpy as np
 import pytest
+from diffdag.trust.assess import Plan, control_false_edges
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import diffdag as dd
-import diffdag.trust.assess
 from diffdag.results.json import from_json
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
 from diffdag.results.result import DifferenceResult
 from diffdag.trust import confidence as curves
-from diffdag.trust.assess import Plan, control_false_edges
 from diffdag.trust.resampling import resample_tables
 from diffdag.trust.stability import expected_false_bound
 
@@ -62,7 +62,7 @@ class TestConfidence:
 
     def test_a_fit_has_what_the_resamples_say(self):
         model = dd.DifferenceDAG(n_jobs=1, rng=7)
-        result = model.fit(*TABLES, confidence=60, test=False).result_
+        result = model.set_params(resamples=60, permutations=0).fit(*TABLES).result_
         assert result.global_test is None
         again = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "bootstrap", 7, n_jobs=1)
         halves = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "half", 7, n_jobs=1)
@@ -82,12 +82,12 @@ class TestConfidence:
         tables = dd.data.align_tables(*TABLES)
         resamples = resample_tables(tables, dd.DifferenceDAG(), 20, "bootstrap", 0, n_jobs=1)
         claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
-        weighed = dd.trust.with_confidence(claimed, resamples, resamples, 0.75)
+        weighed = dd.trust.add_confidence(claimed, resamples, resamples, 0.75)
         assert weighed.edge_list[0].confidence < 0.1
 
     def test_the_same_whoever_does_the_work_and_after_an_interruption(self, tmp_path):
-        one = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, test=19).result_
-        two = dd.DifferenceDAG(n_jobs=2).fit(*TABLES, confidence=20, test=19, journal=tmp_path).result_
+        one = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=19).fit(*TABLES).result_
+        two = dd.DifferenceDAG(n_jobs=2, resamples=20, permutations=19).fit(*TABLES, journal=tmp_path).result_
         assert one == two
         (bootstrap, half) = sorted(tmp_path.glob("*.journal"))
         lines = bootstrap.read_bytes().splitlines(keepends=True)
@@ -99,12 +99,17 @@ class TestConfidence:
             done.append((what, count))
 
         model = dd.DifferenceDAG(n_jobs=1)
-        assert model.fit(*TABLES, confidence=20, test=19, journal=tmp_path, progress=told).result_ == one
+        assert (
+            model.set_params(resamples=20, permutations=19)
+            .fit(*TABLES, journal=tmp_path, progress=told)
+            .result_
+            == one
+        )
         assert min(count for what, count in done if what == "Resampling (bootstrap)") == 3
 
     def test_the_estimator_carries_the_wish(self):
-        asked = dd.DifferenceDAG(n_jobs=1, confidence=20, fdr=0.2).fit(*TABLES).result_
-        given_here = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, fdr=0.2).result_
+        asked = dd.DifferenceDAG(n_jobs=1, resamples=20, fdr=0.2).fit(*TABLES).result_
+        given_here = dd.DifferenceDAG(n_jobs=1, resamples=20, fdr=0.2).fit(*TABLES).result_
         assert asked == given_here
         assert asked.settings["fdr"] == 0.2
         assert asked.global_test.permutations == 999
@@ -190,16 +195,16 @@ def test_moments_cannot_be_resampled(options):
 
 def test_rows_of_a_time_series_are_not_permuted():
     model = dd.DifferenceDAG(n_jobs=1, effective_samples=150.0)
-    assert model.fit(*TABLES, confidence=20).result_.global_test is None
+    assert model.set_params(resamples=20).fit(*TABLES).result_.global_test is None
     with pytest.raises(dd.InputError, match="cannot be permuted"):
-        model.fit(*TABLES, test=99)
+        model.set_params(permutations=99).fit(*TABLES)
 
 
 def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
     rng = np.random.default_rng(0)
     result = (
-        dd.DifferenceDAG(n_jobs=1)
-        .fit(rng.normal(size=(7, 6)), rng.normal(size=(7, 6)), confidence=20, test=False)
+        dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=0)
+        .fit(rng.normal(size=(7, 6)), rng.normal(size=(7, 6)))
         .result_
     )
     assert result.stability is not None or "there is no confidence" in result.notes[-1]
@@ -208,7 +213,7 @@ def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
 def test_more_variables_than_rows_can_be_resampled():
     rng = np.random.default_rng(1)
     tables = rng.normal(size=(60, 120)), rng.normal(size=(60, 120))
-    result = dd.DifferenceDAG(n_jobs=1).fit(*tables, confidence=20, test=False).result_
+    result = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=0).fit(*tables).result_
     assert result.stability.fits >= 8
     assert np.mean([share.found for share in result.stability.shares] or [0]) < 0.5
 
@@ -233,7 +238,7 @@ def test_intervals_are_measured_before_edges_are_left_out(monkeypatch):
     monkeypatch.setattr(dd.trust, "measure", spy)
     monkeypatch.setattr(dd.trust, "control_false_edges", lambda result, fdr: replace(result, edge_list=()))
     model = dd.DifferenceDAG(n_jobs=1)
-    result = model.fit(*TABLES, intervals="split", confidence=20, fdr=0.1, test=False).result_
+    result = model.set_params(intervals="split", resamples=20, fdr=0.1, permutations=0).fit(*TABLES).result_
     assert seen == [1]
     assert result.edge_list == ()
 

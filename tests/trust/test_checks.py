@@ -364,7 +364,7 @@ def test_outlying_rows_are_named_as_in_the_users_table():
     first[:10, 2] = np.nan
     check = next(
         check
-        for check in dd.DifferenceDAG().fit(first, second, missing="drop").result_.checks
+        for check in dd.DifferenceDAG(missing="drop").fit(first, second).result_.checks
         if check.name == "outliers"
     )
     assert "31, 501, 901 of the first table" in check.says

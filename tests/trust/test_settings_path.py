@@ -19,6 +19,7 @@ import diffdag as dd
 from diffdag.app import cli
 from diffdag.ordersearch.screen import screen
 from diffdag.precision.problem import standardise
+from diffdag.refits import resample_fits
 from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread
 from diffdag.report.plots.path import plot_path, render_path
@@ -37,7 +38,7 @@ MOMENTS = tuple(dd.Moments.from_array(table) for table in TABLES)
 
 @pytest.fixture(scope="module")
 def path():
-    return settings_path(*TABLES, penalties=[0.3, 0.6, 2, 6], n_jobs=1)
+    return settings_path(*TABLES, penalties=[0.3, 0.6, 2, 6], model=dd.DifferenceDAG(n_jobs=1))
 
 
 def answer(order, edges, method="order", unresolved=(), names=PAIR.first.names):
@@ -185,13 +186,15 @@ def test_each_step_is_the_fit_with_that_penalty(path):
 
 
 def test_moments_and_rows_give_the_same_path(path):
-    again = settings_path(*MOMENTS, penalties=[0.3, 0.6, 2, 6], n_jobs=2, rng=np.random.default_rng(3))
+    again = settings_path(
+        *MOMENTS, penalties=[0.3, 0.6, 2, 6], model=dd.DifferenceDAG(n_jobs=2, rng=np.random.default_rng(3))
+    )
     assert again.rows == path.rows
     assert again.table["ebic"].tolist() == pytest.approx(path.table["ebic"].tolist())
 
 
 def test_own_penalty_is_the_default_that_is_multiplied():
-    path = settings_path(*TABLES, model=dd.DifferenceDAG(penalty=2.0), penalties=[0.5], n_jobs=1)
+    path = settings_path(*TABLES, model=dd.DifferenceDAG(penalty=2.0, n_jobs=1), penalties=[0.5])
     assert path.default == {"penalty": 2.0}
     assert path.result.settings["penalty_factor"] in (1.0, 2.0)
     assert [step.at.penalty for step in path.line] == [0.5, 1.0]
@@ -217,15 +220,12 @@ def test_paper_varies_the_threshold_and_then_the_penalty():
 
 def test_stability_takes_the_least_severe_stable_setting(tmp_path):
     seen = []
-    path = settings_path(
-        *TABLES, by="stability", penalties=[0.3, 6], fits=6, rng=1, n_jobs=1, journal=tmp_path,
-        progress=lambda *told: seen.append(told[:2]),
-    )  # fmt: skip
+    path = settings_path(*TABLES, by='stability', penalties=[0.3, 6], fits=6, journal=tmp_path, progress=lambda *told: seen.append(told[:2]), model=dd.DifferenceDAG(rng=1, n_jobs=1))  # fmt: skip
     assert seen[-1] == (21, 21)
     table = path.table
     for number, penalty in enumerate((0.3, 1.0, 6.0)):
-        halves = dd.resample_fits(
-            *TABLES, model=dd.DifferenceDAG(penalty=penalty), fits=6, kind="half", rng=1, n_jobs=1
+        halves = resample_fits(
+            *TABLES, model=dd.DifferenceDAG(penalty=penalty, rng=1, n_jobs=1), fits=6, kind="half"
         )
         assert table["instability"][number] == pytest.approx(instability(halves)[0])
         assert path.line[number].shares == halves.shares
@@ -244,7 +244,7 @@ def test_screening_size_is_a_setting():
     first, second = rng.standard_normal((60, 70)), rng.standard_normal((60, 70))
     second[:, 1] = first[rng.permutation(60), 0] + 0.5 * rng.standard_normal(60)
     second[:, 0] = second[:, 1] + 0.5 * rng.standard_normal(60)
-    path = settings_path(first, second, penalties=[1], sizes=[0.5], n_jobs=1)
+    path = settings_path(first, second, penalties=[1], sizes=[0.5], model=dd.DifferenceDAG(n_jobs=1))
     table = path.table
     assert table["kept"].tolist() == [table["kept"][0], round(table["kept"][0] / 2)]
     assert path.result.settings["screened_out"]
@@ -252,7 +252,7 @@ def test_screening_size_is_a_setting():
 
 
 def test_at_most_so_many_variables_are_ordered():
-    result = dd.DifferenceDAG(screen=3, n_jobs=1).fit_moments(*MOMENTS).result_
+    result = dd.DifferenceDAG(max_variables=3, n_jobs=1).fit_moments(*MOMENTS).result_
     assert len(result.settings["search_order"]) == 3
     assert len(result.settings["screened_out"]) == 2
     ranked = screen(standardise(*MOMENTS), *(part.n for part in MOMENTS)).ranked
@@ -262,7 +262,7 @@ def test_at_most_so_many_variables_are_ordered():
 @pytest.mark.parametrize("wrong", [1, 2.5, True, "3"])
 def test_a_screen_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(dd.InputError, match="screen must be a whole number, 2 or larger"):
-        dd.DifferenceDAG(screen=wrong).check_parameters()
+        dd.DifferenceDAG(max_variables=wrong).check_parameters()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_interval_is_students_of_least_squares_on_the_other_rows():
 
 
 def test_fit_splits_and_says_so():
-    result = dd.DifferenceDAG(n_jobs=1).fit(TABLES.first, TABLES.second, intervals="split").result_
+    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(TABLES.first, TABLES.second).result_
     assert result.samples == (401, 300)
     assert "401 and 300 rows" in result.notes[-1]
     assert "400 and 300" in result.notes[-1]
@@ -73,7 +73,7 @@ def test_two_effects_of_one_cause_have_intervals_for_either_order():
     before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
     after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
     one, two = dd.LinearSEM(before), dd.LinearSEM(after)
-    result = dd.DifferenceDAG(n_jobs=1).fit(one.sample(4000, 1), two.sample(4000, 2), intervals="split").result_
+    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(one.sample(4000, 1), two.sample(4000, 2)).result_
     edges = {(e.source, e.target): e for e in result.edge_list}
     for (source, target), change in {("X1", "X2"): 0.4, ("X1", "X3"): -0.7}.items():
         edge = edges[source, target]
@@ -85,7 +85,7 @@ def test_only_orders_that_agree_with_what_is_known_are_looked_at():
     before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
     after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
     tables = dd.LinearSEM(before).sample(4000, 1), dd.LinearSEM(after).sample(4000, 2)
-    known = dd.DifferenceDAG(n_jobs=1, order=["X1", "X2", "X3"]).fit(*tables, intervals="split").result_
+    known = dd.DifferenceDAG(n_jobs=1, order=["X1", "X2", "X3"], intervals="split").fit(*tables).result_
     for edge in known.edge_list:
         assert edge.high - edge.low == pytest.approx(2 * 1.96 * edge.stderr, rel=0.01)
 
@@ -110,4 +110,4 @@ def test_few_rows_of_one_noisy_condition_give_wide_intervals():
 )
 def test_what_cannot_be_split(options, says):
     with pytest.raises(dd.InputError, match=says):
-        dd.DifferenceDAG(**options).fit(TABLES.first, TABLES.second, intervals="split")
+        dd.DifferenceDAG(**options, intervals="split").fit(TABLES.first, TABLES.second)
