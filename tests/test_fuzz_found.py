@@ -20,6 +20,7 @@ import diffdag as dd
 from diffdag._base.errors import InputError
 from diffdag.app import cli
 from diffdag.app.serve.preview import group_columns
+from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
 from diffdag.results.conditions_result import remove_conditions
 from diffdag.results.records import Edge
@@ -29,7 +30,6 @@ from diffdag.tables.moments import Moments
 from diffdag.tables.readers.coordinates import read_coordinates
 from diffdag.tables.readers.files import read_table
 from diffdag.trust.permutation import global_test
-from diffdag.trust.settings_path import settings_path
 
 TABLE = pd.DataFrame(np.random.default_rng(880_900).standard_normal((20, 3)), columns=list("abc"))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import diffdag as dd
+from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.results.json import from_json, to_json
 from diffdag.results.records import Cloud
-from diffdag.tables.align import align_tables
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.scatter import STORED_ROWS, choose_rows, edge_scatters
 
@@ -78,7 +78,7 @@ def test_no_more_rows_than_asked_for(tables):
 
 @pytest.mark.parametrize("points", [-1, 1.5, True, "many"])
 def test_points_have_to_be_a_number_of_rows(tables, points):
-    with pytest.raises(dd.InputError, match="points must be a whole number of rows"):
+    with pytest.raises(dd.InputError, match="stored_rows must be a whole number"):
         dd.DifferenceDAG(stored_rows=points).fit(*tables)
 
 
@@ -166,16 +166,16 @@ def test_lines_and_points_are_of_the_rows_that_measured():
 def test_edges_left_out_do_not_move_the_lines_of_others(method):
     left_out = 0
     for seed in range(8):
-        tables = align_tables(*small(seed, 300))
-        model = dd.DifferenceDAG(method=method, n_jobs=1)
-        moments = [dd.Moments.from_array(table) for table in (tables.first, tables.second)]
-        whole = model.fit_moments(*moments).result_
+        options = ModelOptions(method=method)
+        moments = [dd.Moments.from_array(table) for table in small(seed, 300)]
+        fit = search(prepare_moments(*moments, options), options)
+        whole = fit.difference
         drop = min(whole.edge_list, key=lambda e: abs(e.delta or 0), default=None)
         sure = [replace(e, confidence=float(e is not drop)) for e in whole.edge_list]
         fewer = control_false_edges(replace(whole, edge_list=tuple(sure)), 0.01)
         left_out += len(fewer.edge_list) < len(whole.edge_list)
-        lines = {(s.source, s.target): s for s in whole.scatters}
-        for scatter in edge_scatters(fewer, *moments, fitted=whole):
+        lines = {(s.source, s.target): s for s in edge_scatters(whole.edge_list, fit, *moments)}
+        for scatter in edge_scatters(fewer.edge_list, fit, *moments):
             if scatter.adjusted:
                 assert scatter == lines[scatter.source, scatter.target]
     assert left_out

@@ -8,16 +8,13 @@ from scipy import stats
 
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
+from diffdag.pipeline import ModelOptions, moments_of, prepare, search
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
-from diffdag.trust.splitting import Structure, measure, split_rows
+from diffdag.trust.splitting import measure, split_rows
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
 TABLES = align_tables(PAIR.first.sample(801, rng=1), PAIR.second.sample(600, rng=2))
-
-
-def moments(tables):
-    return [Moments.from_array(table, tables.names) for table in (tables.first, tables.second)]
 
 
 def test_every_row_is_in_one_part():
@@ -37,9 +34,10 @@ def test_every_row_is_in_one_part():
 def test_the_interval_is_students_of_least_squares_on_the_other_rows():
     """With one cause and no noise change: ordinary least squares of the effect on everything before it."""
     found, held = split_rows(TABLES, 0)
-    result = dd.DifferenceDAG(n_jobs=1).fit_tables(found).result_
-    measured = measure(result, moments(found), *moments(held))
-    structure = Structure.of(result)
+    options = ModelOptions()
+    fit = search(prepare(found, options), options)
+    measured = measure(fit.difference, fit, *moments_of(held, options), np.zeros((6, 6), bool))
+    structure = fit.structure
     assert {(e.source, e.target) for e in measured.edge_list} == PAIR.edges
     for edge in measured.edge_list:
         i, j = structure.names.index(edge.target), structure.names.index(edge.source)

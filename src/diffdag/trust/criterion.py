@@ -37,6 +37,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import regress_jointly
+from diffdag.results.records import Edge
 from diffdag.tables.moments import Moments
 from diffdag.trust.resampling import Resamples
 
@@ -77,22 +78,64 @@ def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
     True
     """
     result = fit.difference
-    causes: dict[str, set[str]] = {name: set() for name in result.variables}
-    either: dict[str, set[str]] = {name: set() for name in result.variables}
-    for edge in result.edge_list:
+    if fit.search_order is not None:
+        free, settled = (), fit.search_order
+    else:
+        free, settled = result.unresolved, tuple(name for layer in result.order for name in layer)
+    return order_criterion(
+        fit.first,
+        fit.second,
+        settled,
+        result.edge_list,
+        free=free,
+        total=len(fit.names),
+        equal_noise=fit.equal_noise,
+        gamma=gamma,
+    )
+
+
+def order_criterion(
+    first: Moments,
+    second: Moments,
+    order: Sequence[str],
+    edges: Sequence[Edge],
+    *,
+    free: Sequence[str] = (),
+    total: int | None = None,
+    equal_noise: bool = False,
+    gamma: float = GAMMA,
+) -> float:
+    """Extended BIC of changed edges along an order, relative to no change at all.
+
+    Parameters
+    ----------
+    first, second : Moments
+        Of all variables of the order, at least.
+    order : sequence of str
+        Variables, causes first.
+    edges : sequence of Edge
+        What changed; an undirected edge takes the direction that fits better.
+    free : sequence of str
+        Variables before all others whose order among themselves is open: they go where they fit best.
+    total : int, optional
+        Number of all variables, if some have no moments.
+    equal_noise : bool
+        Whether it is known that no noise variance changed.
+    gamma : float
+        Weight of the number of possible changes; 0 is the ordinary BIC.
+    """
+    causes: dict[str, set[str]] = {name: set() for name in first.names}
+    either: dict[str, set[str]] = {name: set() for name in first.names}
+    for edge in edges:
         if edge.directed:
             causes[edge.target].add(edge.source)
         else:
             either[edge.source].add(edge.target)
             either[edge.target].add(edge.source)
-    rows, p = fit.first.n + fit.second.n, len(fit.names)
+    rows, p = first.n + second.n, total or len(first.names)
     penalty = math.log(rows) / 2 + 2 * gamma * math.log(p)
-    noise = math.inf if fit.equal_noise else math.log(rows) / 2 + gamma * math.log(p)
-    if fit.search_order is not None:
-        free, settled = [], list(fit.search_order)
-    else:
-        free, settled = list(result.unresolved), [name for layer in result.order for name in layer]
-    return _Judge(fit.first, fit.second, causes, either, penalty, noise).total(free, settled)
+    noise = math.inf if equal_noise else math.log(rows) / 2 + gamma * math.log(p)
+    return _Judge(first, second, causes, either, penalty, noise).total(list(free), list(order))
 
 
 @dataclass(frozen=True, eq=False)
