@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
+from scipy.sparse import csr_array
 
 import diffdag as dd
 from diffdag.app import cli
@@ -24,6 +25,7 @@ from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread
 from diffdag.report.plots.path import plot_path, render_path
 from diffdag.report.plots.stability import plot_stability, render_stability
+from diffdag.result import DifferenceResult
 from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion
 from diffdag.trust.resampling import Resamples

@@ -124,7 +124,7 @@ def _contents(scatters: Iterable[EdgeScatter]) -> str:
 
 @cache
 def _own(name: str) -> Markup:
-    text = files("diffdag.report").joinpath(name).read_text(encoding="utf-8")
+    text = files("diffdag.report.html").joinpath(name).read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704 - our own files
 
 
