@@ -317,5 +317,5 @@ def _refuse_small(steps: list[_Comparison], options: ModelOptions) -> None:
         raise InputError(
             f"{has}, and ordering {wanted} variables, as others can, takes {needed} in each condition; "
             "leave it out (--groups; or drop it from the dict), or order at most "
-            f"{most} variables in all comparisons (max_variables={most}, --screen {most})"
+            f"{most} variables in all comparisons (max_variables={most}, --max-variables {most})"
         )

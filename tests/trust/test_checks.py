@@ -91,13 +91,11 @@ def test_few_rows_are_told_from_hopelessly_few():
     one, two = (
         dd.simulate_pair(10, neighbours=3, changes=0, rng=0).first.sample_moments(n, 1) for n in (45, 30)
     )
-    result = dd.DifferenceDAG().fit_moments(two, two).result_
-    assert not check_size(two, two, result).fine
-    assert "Theorem 4" in check_size(one, two, result).says
+    assert not check_size(fitted(two, two)).fine
+    assert "Theorem 4" in check_size(fitted(one, two)).says
     small = dd.Moments(("a", "b", "c"), 11, np.zeros(3), np.eye(3))
-    answer = dd.DifferenceDAG().fit_moments(small, small).result_
-    assert "regressions on up to 2 variables" in check_size(small, small, answer).says
-    assert check_size(replace(small, n=100), replace(small, n=100), answer).fine
+    assert "regressions on up to 2 variables" in check_size(fitted(small, small)).says
+    assert check_size(fitted(replace(small, n=100), replace(small, n=100))).fine
 
 
 def test_nearly_dependent_columns_are_named():
