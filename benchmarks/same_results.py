@@ -4,8 +4,8 @@
     PYTHONPATH=NEW/src python same_results.py --write new.jsonl
     python same_results.py --compare old.jsonl new.jsonl
 
-Edges, directions and layers have to be equal; scores, weights and standard errors agree to 1e-9, relative to the
-larger of 1 and the value. Invariant variables are left out: from 0.2 on no variable whose intercept changed is one.
+Edges, directions and layers have to be equal; scores, weights and standard errors agree to 1e-9, relative to
+the larger of 1 and the value. Invariant variables are left out: from 0.2 on none has a changed intercept.
 """
 
 from __future__ import annotations
