@@ -17,8 +17,8 @@ from hostile_files import npy_bytes, npy_claiming, zipped
 from scipy import sparse
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.preview import group_columns
 from diffdag.report.graphs import to_dot
 from diffdag.results.conditions_result import remove_conditions

@@ -26,8 +26,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve import app
 from diffdag.app.serve import worker as work
 from diffdag.app.serve.child import FAULT, LOST, Child, LostError

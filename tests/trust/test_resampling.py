@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.tables.align import align_tables
 from diffdag.trust.resampling import Resamples, _drawn, _plan, resample_fits
 
