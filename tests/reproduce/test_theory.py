@@ -19,7 +19,7 @@ from diffdag import InputError, LinearSEM, simulate_pair
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.problem import DifferenceProblem
 from diffdag.reproduce.experiments.figure4 import measured_text
-from diffdag.reproduce.planning import effect_lower_bound, plan
+from diffdag.reproduce.planning import plan
 from diffdag.reproduce.theory import (
     Scale,
     conditions,
@@ -33,6 +33,7 @@ from diffdag.reproduce.theory import (
     theorem3_constant,
     theorem3_samples,
 )
+from diffdag.trust.checks.moments_checks import effect_lower_bound
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 820_000

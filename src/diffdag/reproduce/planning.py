@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
@@ -27,6 +26,7 @@ from diffdag.reproduce.theory import (
     refined_samples,
     theorem3_samples,
 )
+from diffdag.trust.checks.moments_checks import effect_lower_bound
 
 WIDTH = 100
 LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
@@ -39,26 +39,6 @@ def rows_at(C: float, p: int) -> int:
     18658
     """
     return math.floor(math.exp(C) * math.log(p))
-
-
-def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
-    """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
-
-    Ours, not the paper's. In the first model nothing acts on anything; in the second ``k`` variables of one
-    half have one cause each, all different, in the other half, with partial correlation ``2 epsilon``. A row of
-    the second table then tells at most ``k w^2 / 2`` nats, ``w^2 = 4 epsilon^2 / (1 - 4 epsilon^2)``, and by
-    Fano's inequality the error, averaged over the family, is at least 1/2. The best ``k <= changes`` is taken.
-
-    >>> round(effect_lower_bound(157, 12, 0.1))
-    184
-    """
-    few, many = p // 2, p - p // 2
-    k = np.arange(1, min(changes, few) + 1)
-    choices = (
-        gammaln(few + 1) - gammaln(k + 1) - gammaln(few - k + 1) + gammaln(many + 1) - gammaln(many - k + 1)
-    )
-    strength = 4 * epsilon**2 / (1 - 4 * epsilon**2)
-    return max(0.0, float(((choices / 2 - math.log(2)) / (k * strength / 2)).max()))
 
 
 @dataclass(frozen=True)
