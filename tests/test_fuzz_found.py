@@ -229,7 +229,7 @@ def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     def fail(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr("diffdag.model.sem.simulate_pair", fail)
+    monkeypatch.setattr("diffdag.model.simulate.simulate_pair", fail)
     assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
     assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from diffdag.conditions import fit_conditions
     from diffdag.estimator import DifferenceDAG
     from diffdag.model.datasets import load_sachs, load_sachs_pair
-    from diffdag.model.sem import LinearSEM, SEMPair, simulate_pair
+    from diffdag.model.sem import LinearSEM
+    from diffdag.model.simulate import SEMPair, simulate_pair
     from diffdag.precision.api import precision_difference
     from diffdag.report.plots.brain import plot_brain
     from diffdag.report.plots.difference import plot_difference
@@ -40,7 +41,7 @@ _HOME = {
     "LinearSEM": "model.sem",
     "Moments": "tables.moments",
     "Resamples": "trust.resampling",
-    "SEMPair": "model.sem",
+    "SEMPair": "model.simulate",
     "SettingsPath": "trust.sensitivity",
     "compare_methods": "reproduce.methods.compare",
     "fit_conditions": "conditions",
@@ -58,7 +59,7 @@ _HOME = {
     "read_coordinates": "tables.readers.coordinates",
     "resample_fits": "trust.resampling",
     "settings_path": "trust.settings_path",
-    "simulate_pair": "model.sem",
+    "simulate_pair": "model.simulate",
     "split_all_groups": "tables.groups",
     "split_groups": "tables.groups",
 }

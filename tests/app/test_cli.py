@@ -9,7 +9,8 @@ import pytest
 
 from diffdag import __main__ as cli
 from diffdag._base.errors import DiffDagWarning
-from diffdag.model.sem import LinearSEM, SEMPair, simulate_pair
+from diffdag.model.sem import LinearSEM
+from diffdag.model.simulate import SEMPair, simulate_pair
 from diffdag.tables.align import read_table
 
 RNG = np.random.default_rng(11)

@@ -38,7 +38,7 @@ from diffdag.app.serve.preview import compare, group_columns, look
 from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 from diffdag.tables.readers import files
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)

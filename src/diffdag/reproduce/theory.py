@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
-from diffdag.model.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon
+from diffdag.model.sem import LinearSEM
+from diffdag.model.simulate import SEMPair, ancestral_sets, assumption_epsilon
 
 RAVIKUMAR = 3200.0  # 128 (1 + 4 s^2)^2 with s = 1: Lemma 1 of Ravikumar et al. (2011) for Gaussian variables
 PAPER_EPSILON = 0.1

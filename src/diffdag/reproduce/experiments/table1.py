@@ -12,7 +12,7 @@ import pandas as pd
 
 from diffdag._base.journal import Row
 from diffdag.estimator import DifferenceDAG
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 from diffdag.reproduce.experiments.charts import summarise
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
 from diffdag.reproduce.experiments.trial import product

@@ -13,7 +13,7 @@ import pandas as pd
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
 from diffdag.tables.readers.files import read_table
 
 COORDINATES = ("region", "x", "y", "z")
