@@ -175,27 +175,19 @@ def _equation(
     """
     fit = regress_jointly(first, second, i, earlier, changed, separate)
     k, extra = len(earlier), [earlier.index(j) for j in changed]
-    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))
-    block, unit = np.ix_(earlier, earlier), scale[earlier]
-    variances = np.array([fit.variance_first, fit.variance_second])
-    own = np.hstack([np.eye(k), np.eye(k)[:, extra]])
-    shared = np.hstack([np.eye(k), np.zeros((k, len(extra)))])
-    information = [
-        sides.T @ (moments.scatter[block] / np.outer(unit, unit)) @ sides / variance
-        for sides, moments, variance in zip((own, shared), (first, second), variances, strict=True)
-    ]
-    covariance = np.linalg.inv(information[0] + information[1])
-    borne = [float(np.trace(covariance @ part)) for part in information]
-    free = max(first.n - 1 - borne[0], 1.0), max(second.n - 1 - borne[1], 1.0)
+    block, variances = np.ix_(earlier, earlier), np.array([fit.variance_first, fit.variance_second])
     apart = first.mean - second.mean
     shifts = []
-    for sides, slopes in ((shared, fit.second), (own, fit.first)):
-        reach = covariance @ sides.T @ (apart[earlier] / unit)
-        parts = variances / (first.n, second.n) + [float(reach @ part @ reach) for part in information]
+    for own, slopes in ((np.zeros(len(extra)), fit.second), (apart[list(changed)], fit.first)):
+        reach = fit.covariance @ np.concatenate([apart[earlier], own])
+        one, two = reach[:k].copy(), reach[:k]
+        one[extra] += reach[k:]
+        squares = [v @ m.scatter[block] @ v for m, v in ((first, one), (second, two))]
+        parts = variances / (first.n, second.n) + squares / variances
         # Satterthwaite's, where each condition has a variance of its own.
-        freedom = float(parts.sum() ** 2 / (parts**2 / free).sum()) if separate else sum(free)
+        freedom = float(parts.sum() ** 2 / (parts**2 / fit.freedom).sum()) if separate else sum(fit.freedom)
         shifts.append(_Shift(float(apart[i] - slopes @ apart[earlier]), math.sqrt(parts.sum()), freedom))
-    return _Equation((fit.variance_first, fit.variance_second), free, (shifts[0], shifts[1]))
+    return _Equation((fit.variance_first, fit.variance_second), fit.freedom, (shifts[0], shifts[1]))
 
 
 class _Prices:
@@ -236,23 +228,12 @@ class _Model:
             return math.inf
         conditions = self.first, self.second
         fit = regress_jointly(*conditions, i, index, changed, i in self.separate)
-        nothing_pays = regress_jointly(*conditions, i, index, (), False)
-        rows = np.array([self.first.n, self.second.n])
-        own, shared = (
-            np.array([_unexplained(m, i, index, b) for m, b in zip(conditions, slopes, strict=True)])
-            for slopes in ((fit.first, fit.second), (nothing_pays.first, nothing_pays.second))
-        )
-        pooled = float(rows.sum() / 2 * math.log(shared.sum() / rows.sum()))
+        without = regress_jointly(*conditions, i, index, (), False)
+        rows, squares = np.array([self.first.n, self.second.n]), np.array(fit.squares)
+        pooled = float(rows.sum() / 2 * math.log(sum(without.squares) / rows.sum()))
         if i in self.separate:
-            return float((rows / 2 * np.log(own / rows)).sum()) - pooled
-        return float(rows.sum() / 2 * math.log(own.sum() / rows.sum())) - pooled
-
-
-def _unexplained(moments: Moments, i: int, index: list[int], slopes: FloatArray) -> float:
-    """Residual sum of squares."""
-    contrast = np.append(-slopes, 1.0)
-    block = moments.scatter[np.ix_([*index, i], [*index, i])]
-    return max(float(contrast @ block @ contrast), float(np.finfo(float).tiny))
+            return float((rows / 2 * np.log(squares / rows)).sum()) - pooled
+        return float(rows.sum() / 2 * math.log(squares.sum() / rows.sum())) - pooled
 
 
 def _calm_changes(
