@@ -6,14 +6,12 @@ covariances alone settles the order only where an effect or a noise variance cha
 arrangement in which fewest intercepts change is taken (`arrangement`). A variable also moves past a touched one
 if that saves more than the covariances lose by it (`_crossing`).
 
-The price of a changed intercept is ``1 + 2 sqrt(p)``. It stands for a level, the probability that half a
-chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. Without any
-change, the largest of all likelihood ratios over all arrangements had these 95 and 98 % points (60 to 400 pairs
-of samples of one model; from p = 20 on the largest that descents found): p = 5: 4.7 and 5.8; p = 10: 6.4 and
-7.7; p = 20: 8.8 and 10.3, with 100 rows 9.8 and 12.0; p = 50: 13.3 and 14.2, with 100 rows 14.6 and 16.4, in
-complete graphs 20.0 and 20.4. So the price alone would not do: the means of all that stand between two touched
-variables also have to differ by Hotelling's test, which is exact for any model and number of rows (`GATE`); as
-a rule nothing is searched.
+The penalty of a changed intercept is ``A + B sqrt(p)``. It stands for a level, the probability that half a
+chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. The means of all
+that stand between two touched variables also have to differ by Hotelling's test, which is exact for any model
+and number of rows (`GATE`); as a rule nothing is searched.
+
+The constants were chosen in docs/dev/constants.md.
 """
 
 from __future__ import annotations
@@ -32,11 +30,9 @@ from diffdag.ordersearch.intercept_order import GRAIN, Run, arrange, moves
 from diffdag.results.records import MeanChange, NoiseChange
 from diffdag.tables.moments import Moments
 
-# The price of a changed intercept, A + B sqrt(p).
 A, B = 1.0, 2.0
-# The search lets a variance differ for little, because edges would be wrong otherwise: in 10 to 28 % of data
-# sets without any change some variance does. Reported is one whose test, taken for a likelihood ratio, passes
-# NOISE_A + NOISE_B log(p): 3 % of such data sets (p = 5, 10, 20; n = 100 to 5000; tuning seed 866000).
+# The search lets a variance differ for little, because edges would be wrong otherwise. Reported is one whose
+# test, taken for a likelihood ratio, passes NOISE_A + NOISE_B log(p).
 NOISE_A, NOISE_B = 2.0, 2.9
 # A run is looked at if Hotelling's test of all its means rejects at this level, which the runs share.
 GATE = 0.03
