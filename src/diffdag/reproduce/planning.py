@@ -22,7 +22,6 @@ from diffdag.reproduce.theory import (
     Scale,
     check_delta,
     lower_bound,
-    plain,
     refined_samples,
     theorem3_samples,
 )
@@ -94,7 +93,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
-        return plain(asdict(self))
+        return asdict(self)
 
     def text(self) -> str:
         """The plan for the terminal."""
