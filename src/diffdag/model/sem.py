@@ -120,7 +120,7 @@ class LinearSEM:
         return self._spread(noise * np.sqrt(self.noise_variances))
 
     def sample_moments(self, n: int, rng: RNG = None) -> Moments:
-        """Draw the moments of `n` independent rows without drawing the rows: the cost does not depend on `n`.
+        """Draw the moments of `n` independent rows in a time that does not depend on `n`.
 
         For Gaussian noise only: the mean is Gaussian, the scatter independent of it and Wishart (Bartlett's
         decomposition). The distribution is the same as that of ``Moments.from_array(sem.sample(n))``.

@@ -68,7 +68,7 @@ class ExactDifferences(Differences):
 
     The precision over a set ``S`` is ``R' R``, where ``R`` is the last block of a QR factorisation of
     ``D^-1/2 (I - B)`` with the columns of ``S`` last. Working with this square root instead of ``Sigma`` or
-    ``Omega`` keeps twice the digits: at p = 100 with 80 neighbours a variable ``Sigma`` has a condition
+    ``Omega`` keeps twice the digits: at p = 100 with 80 neighbours per variable ``Sigma`` has a condition
     number up to 1e16.
     """
 

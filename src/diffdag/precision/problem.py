@@ -53,7 +53,7 @@ class SparseProblem(ABC):
 
     @abstractmethod
     def at_penalty(self, penalty: float) -> Self:
-        """The same problem with another penalty."""
+        """Return this problem with another penalty."""
 
     @abstractmethod
     def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
@@ -135,7 +135,7 @@ class DifferenceProblem(SparseProblem):
         return float(max(self.target.max(), -self.target.min()))
 
     def at_penalty(self, penalty: float) -> Self:
-        """The same problem with another penalty."""
+        """Return this problem with another penalty."""
         other = replace(self, penalty=penalty)
         known = {name: value for name, value in vars(self).items() if name in ("target", "penalty_max")}
         vars(other).update(known)  # what was worked out already

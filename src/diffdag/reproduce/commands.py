@@ -142,7 +142,7 @@ def reproduce(
         str, typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4 or brain.")
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one per core if left out.")] = None,
     dask: Dask = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the table and the figures; reproduction/WHAT if left out.")

@@ -42,7 +42,7 @@ def rows_at(C: float, p: int) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the theorems say about a study in preparation. Numbers of rows are for each of the two tables.
+    """What the theorems say about a study in preparation. Numbers of rows are per table.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Plan:
         lines = _table(
             "Too few rows for any method (it errs at least half of the time on the worst pair)",
             {
-                f"Theorem 4, at most {parents} a variable": _count(math.floor(self.lower_theorem4)),
+                f"Theorem 4, at most {parents} per variable": _count(math.floor(self.lower_theorem4)),
                 f"its argument for changes of partial correlation {2 * self.epsilon:.3g}": _count(
                     math.floor(self.lower_effect)
                 ),

@@ -99,7 +99,7 @@ def theorem3_constant(scale: Scale) -> float:
 
 
 def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
-    """Rows in each table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
+    """Rows per table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
 
     The printed theorem lacks the 36; its proof needs ``lambda <= K^d_min epsilon / 6``. For delta up to 1/2.
 
@@ -113,7 +113,7 @@ def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
 
 
 def refined_samples(scale: Scale, epsilon: float, delta: float) -> float:
-    """Rows with which the statement of Theorem 3 holds, by the same proof without its generous steps.
+    """Rows with which the statement of Theorem 3 holds, by its proof without the generous steps.
 
     The proof asks for covariances within ``t`` of the truth, ``6 (2 t + |Delta|_1 (entries t + t^2)) =
     K^d_min epsilon``. This is solved for ``t``, and `rows_for_deviation` says how many rows that takes.
@@ -159,7 +159,7 @@ def indirect_samples(p: int, norm: float, variance: float, epsilon: float, delta
 def lower_bound(p: int, parents: int) -> float:
     """Theorem 4: with at most so many rows every method errs, on some pair, with probability at least 1/2.
 
-    ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes a variable, or 0.
+    ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes per variable, or 0.
 
     >>> round(lower_bound(157, 3), 2)
     4.89

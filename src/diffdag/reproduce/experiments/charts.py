@@ -49,7 +49,7 @@ OTHER = ("#555555", ".")
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: a score against a column of the table, a curve for each method."""
+    """One set of axes: a score against a column of the table, one curve per method."""
 
     title: str
     score: str
@@ -175,7 +175,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
 
 
 def text_table(table: pd.DataFrame, index: str, columns: str, values: Sequence[str]) -> str:
-    """Means as plain text, one line a method."""
+    """Means as plain text, one line per method."""
     parts = []
     for value in values:
         wide = table.pivot(index=index, columns=columns, values=value).reindex(

@@ -29,7 +29,7 @@ DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each kind of pair, number of variables, pair, C and method."""
+    """One cell per combination of kind of pair, number of variables, pair, C and method."""
     columns = {"kind": settings["kinds"], "p": settings["p"], "pair": range(settings["pairs"])}
     return product({**columns, "C": settings["C"], "method": settings["methods"]})
 

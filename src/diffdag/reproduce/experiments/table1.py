@@ -23,7 +23,7 @@ NEIGHBOURS = {10: 6, 50: 35, 100: 80}
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each number of variables and pair."""
+    """One cell per number of variables and pair."""
     return product({"p": settings["p"], "pair": range(settings["pairs"])})
 
 

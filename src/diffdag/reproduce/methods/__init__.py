@@ -1,4 +1,4 @@
-"""Every method of estimating a difference graph, side by side: one file a method, found by being here.
+"""Every method of estimating a difference graph, side by side: one file per method, found by being here.
 
 A file of this folder that defines ``METHODS``, a tuple of `Method`, is all that a new method takes.
 """

@@ -1,4 +1,4 @@
-"""CLIME (Cai, Liu and Luo 2011): a sparse precision matrix by one linear programme a column.
+"""CLIME (Cai, Liu and Luo 2011): a sparse precision matrix by one linear programme per column.
 
     minimise |w|_1   subject to   max |Sigma w - e_j| <= lambda
 

@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """One row a pair of variables in any answer, most often found first; a column a method.
+        """One row per pair of variables in any result, most often found first; one column per method.
 
         ``->`` is from source to target, ``<-`` the other way, ``--`` undirected. The source is the cause in
         most of the answers that direct the edge.
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def methods(self) -> pd.DataFrame:
-        """One row a method: edges, how many of them directed, seconds, and why it was skipped if it was."""
+        """One row per method: edges, how many of them directed, seconds, and why it was skipped if it was."""
         rows = [
             {
                 "method": name,
