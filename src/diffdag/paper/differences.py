@@ -129,7 +129,7 @@ class SampleDifferences(Differences):
     def from_moments(
         cls, first: Moments, second: Moments, answer: PrecisionDifference, n_jobs: int | None = None
     ) -> SampleDifferences:
-        """Take estimator, penalty and the difference over all variables from an answer for them."""
+        """Take estimator, penalty and the difference over all variables from a result for them."""
         problem = standardise(first, second, answer.penalty * answer.penalty_max)
         self = cls(problem, (first.n, second.n), answer.method, n_jobs)
         scale = _conditional_scale(problem, self.samples)

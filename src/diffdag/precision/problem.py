@@ -49,7 +49,7 @@ class SparseProblem(ABC):
     @property
     @abstractmethod
     def penalty_max(self) -> float:
-        """The smallest penalty at which the answer is zero: the largest entry of the target."""
+        """The smallest penalty at which the estimate is zero: the largest entry of the target."""
 
     @abstractmethod
     def at_penalty(self, penalty: float) -> Self:
@@ -131,7 +131,7 @@ class DifferenceProblem(SparseProblem):
 
     @cached_property
     def penalty_max(self) -> float:
-        """The smallest penalty at which the answer is zero: the largest entry of the target."""
+        """The smallest penalty at which the estimate is zero: the largest entry of the target."""
         return float(max(self.target.max(), -self.target.min()))
 
     def at_penalty(self, penalty: float) -> Self:

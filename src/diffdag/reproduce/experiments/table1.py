@@ -47,7 +47,7 @@ def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
 
 
 def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Path], str]:
-    """The paper's table: the share of exact answers for each number of variables."""
+    """The paper's table: the share of exact results for each number of variables."""
     summary = summarise(table, ["p", "neighbours"], ["exact"])
     means = table.groupby("p", sort=False)[["edges_first", "true_edges"]].mean().round(1).reset_index()
     summary = summary.merge(means, on="p")

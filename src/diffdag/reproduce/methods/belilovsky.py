@@ -24,8 +24,7 @@ All four bounds are ``sqrt(log p / n)``. For tables of different length ``u1`` i
 number of rows over the larger: otherwise the direction of the smaller table alone is shrunk, and the biases no
 longer cancel. The test is made for tables of about the same length.
 
-The answer is undirected: a difference of two moral graphs. It has more edges than the difference DAG, because
-the parents of a variable whose equation changed differ among each other, too.
+The result is undirected, a difference of two moral graphs: see `diffdag.reproduce.methods.precision_based`.
 """
 
 from __future__ import annotations

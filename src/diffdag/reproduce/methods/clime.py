@@ -4,7 +4,7 @@
 
 The programmes of all columns share one matrix; they differ in the bounds of their rows only. So HiGHS keeps the
 model, gets new bounds for each column, and goes on from its last basis. Multiplying ``Sigma`` by a number
-divides the answer by it: the penalty has no units.
+divides the result by it: the penalty has no units.
 """
 
 from __future__ import annotations

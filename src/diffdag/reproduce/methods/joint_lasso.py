@@ -5,10 +5,9 @@
 over the precision matrices ``T_1, T_2`` of the standardised variables; ``w_k`` is in proportion to the number
 of rows, with mean one, and ``l2 = 0`` gives two separate graphical lassos. It is solved by the alternating
 directions method of multipliers, as in the paper, for all penalties of a grid at once. Entries that the
-penalty fuses are exactly equal in the answer.
+penalty fuses are exactly equal in the result.
 
-The answer is undirected: a difference of two moral graphs. It has more edges than the difference DAG, because
-the parents of a variable whose equation changed differ among each other, too.
+The result is undirected, a difference of two moral graphs: see `diffdag.reproduce.methods.precision_based`.
 
 The penalties are those with the smallest AIC, the paper's rule, on a grid of multiples of ``sqrt(log p /
 n)``; an entry fused to one value counts once. The lasso leaves many tiny differences, so a difference is an

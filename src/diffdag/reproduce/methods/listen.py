@@ -31,7 +31,7 @@ from diffdag.tables.moments import Moments
 PENALTY_RATE = 0.3
 WEIGHT_RATE, LARGEST = 5.0, 0.15
 LEVEL = 0.05
-TINY = 1e-9  # entries of CLIME's answer that are zero
+TINY = 1e-9  # entries of CLIME's result that are zero
 
 
 def listen(first: Moments, second: Moments) -> BoolArray:

@@ -13,7 +13,7 @@ from diffdag.tables.moments import Moments
 
 
 def result_graph(result: DifferenceResult) -> BoolArray:
-    """The edges of an answer as a matrix."""
+    """The edges of a result as a matrix."""
     edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
     return graph_of(result.variables, edges)
 

@@ -98,7 +98,7 @@ def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> R
 
 
 def fit(study: Study, method: str) -> DifferenceResult:
-    """The answer of one method; rows of given tables are time series, those of invented ones are not."""
+    """The result of one method; rows of given tables are time series, those of invented ones are not."""
     worth: Any = "auto" if study.truth is None else None
     estimator = DifferenceDAG(**METHODS[method], effective_samples=worth, n_jobs=1)
     return estimator.fit(study.first, study.second, columns=list(study.regions["region"])).result_
