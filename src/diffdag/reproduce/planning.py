@@ -1,8 +1,8 @@
 """How many rows a study needs, as far as the theorems say (Ghoshal, Bello and Honorio, section 3).
 
-The formulas are those of `diffdag.reproduce.theory`, for standardised variables, and one lower bound of our
-own. The theorems' sufficient numbers are worst-case and far from practice; the text says so, and leaves room
-for what simulations show.
+The formulas are those of `diffdag.reproduce.theory`, for standardised variables, and the lower bound of
+`diffdag.trust.checks.moments_checks`. The theorems' sufficient numbers are worst-case and far from practice;
+the text says so, and leaves room for what simulations show.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Plan:
         return f"{lines}\n{_wrap(self._caution())}"
 
     def _caution(self) -> str:
-        """What the sufficient numbers are worth."""
+        """How far the sufficient numbers of rows can be relied on."""
         text = (
             f"These are worst-case numbers, for standardised variables and d = {self.nonzeros} non-zero "
             f"entries of size {self.entry:.3g} in the difference of the precision matrices; far fewer rows do "

@@ -88,7 +88,7 @@ def _interval(values: NDArray[np.float64], name: str) -> tuple[float, float, flo
 
 
 def style_of(name: str) -> tuple[str, str]:
-    """Colour and marker of a curve, the same in every figure."""
+    """Colour and marker of a curve, fixed over all figures."""
     return STYLES.get(name, OTHER)
 
 

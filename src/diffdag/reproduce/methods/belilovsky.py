@@ -215,7 +215,7 @@ def _solve_columns(
     sweeps: int,
     widenings: int,
 ) -> FloatArray:
-    """Each column by descent on the dual; both bounds are doubled while a solution is out of sight."""
+    """Each column by descent on the dual; both bounds are doubled while there is no solution."""
     q = start.shape[1]
     answer = start.copy()
     for j in range(q):

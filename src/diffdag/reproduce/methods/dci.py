@@ -48,7 +48,7 @@ KLIEP_PENALTY = "rate:3"
 
 
 def dci_c(first: Moments, second: Moments) -> BoolArray:
-    """Start from the entries of the precision matrices that differ."""
+    """DCI from the entries of the precision matrices that differ by a test."""
     second = _checked(first, second)
     for moments, label in ((first, "first"), (second, "second")):
         if moments.n <= len(first.names):
@@ -62,7 +62,7 @@ def dci_c(first: Moments, second: Moments) -> BoolArray:
 
 
 def dci_fc(first: Moments, second: Moments) -> BoolArray:
-    """Start from the complete graph."""
+    """DCI from the complete graph."""
     second = _checked(first, second)
     pairs = ~np.eye(len(first.names), dtype=bool)
     everything = np.ones(len(pairs), bool)
@@ -70,7 +70,7 @@ def dci_fc(first: Moments, second: Moments) -> BoolArray:
 
 
 def dci_k(first: Moments, second: Moments) -> BoolArray:
-    """Start from the support of KLIEP; variables of which only the diagonal changed are conditioned on too."""
+    """DCI from the support of KLIEP; variables of which only the diagonal changed are conditioned on too."""
     second = _checked(first, second)
     pairs = precision_difference(first, second, method="kliep", penalty=KLIEP_PENALTY).matrix != 0
     nodes = np.asarray(pairs.any(axis=1))
@@ -88,7 +88,7 @@ def difference_graph(
     alpha_orient: float = ALPHA_ORIENT,
     max_set_size: int = MAX_SET_SIZE,
 ) -> BoolArray:
-    """Skeleton and orientation from any start.
+    """Difference graph of DCI, skeleton and orientation, from any start.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _fits(node: int, inside: BoolArray, edges: BoolArray, above: BoolArray) -> B
 
 
 def _checked(first: Moments, second: Moments) -> Moments:
-    """The second moments in the order of the first, once both are fit for regressions."""
+    """The second moments, columns as in the first; refuse too few rows for the regressions of DCI."""
     second = same_variables(first, second)
     regressors = min(MAX_SET_SIZE + 1, len(first.names) - 1)
     for moments, label in ((first, "first"), (second, "second")):
