@@ -1,4 +1,4 @@
-"""From Algorithm 1 to the result: its settings, the weights of its edges, and what a user should know."""
+"""From Algorithm 1 to the answer: its settings, the weights of its edges, and what a user should know."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> It
 
 
 def _notes(graph: DifferenceGraph, names: tuple[str, ...]) -> tuple[str, ...]:
-    """What a user should know about how far this result goes."""
+    """What a user should know about how far this answer goes."""
     notes = []
     if graph.rest and not graph.edges.directed | graph.edges.undirected:
         notes.append(
