@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import diffdag as dd
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
 
 SEED = 840_000
 PENALTY = 0.3

@@ -18,7 +18,7 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.reproduce.scoring import graph_of, score
 

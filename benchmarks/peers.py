@@ -20,7 +20,7 @@ import numpy as np
 from measure import default_fit, ours, warm_up, warm_up_fit
 
 import diffdag as dd
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
 from diffdag.precision.problem import standardise
 from diffdag.reproduce.methods import Method, attempt, find_method
 from diffdag.reproduce.scoring import score

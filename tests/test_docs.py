@@ -17,7 +17,7 @@ import pytest
 from typer.main import get_command
 
 import diffdag
-import diffdag.app.cli
+from diffdag.__main__ import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -172,8 +172,7 @@ def test_formulas_are_mathml(pages):
 def test_the_reference_has_every_public_name_and_every_command(pages):
     anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("api/")))
     assert {f"diffdag.{name}" for name in diffdag.__all__} <= anchors
-    commands = get_command(diffdag.app.cli.app.app).commands
-    assert {f"diffdag-{name}" for name in commands} <= anchors
+    assert {f"diffdag-{name}" for name in get_command(commands()).commands} <= anchors
 
 
 @pytest.mark.parametrize("width", [1280, 390])

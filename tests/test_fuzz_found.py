@@ -17,8 +17,8 @@ from hostile_files import npy_bytes, npy_claiming, zipped
 from scipy import sparse
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.preview import group_columns
 from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
@@ -231,7 +231,7 @@ def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     def fail(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr("diffdag.model.sem.simulate_pair", fail)
+    monkeypatch.setattr("diffdag.model.simulate.simulate_pair", fail)
     assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
     assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import diffdag
-from diffdag.app import cli
+from diffdag import __main__ as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -31,9 +31,9 @@ reveal_type(result)
 result.no_such_thing
 """
 WITHOUT_SOURCE = (
-    "import diffdag, diffdag.app.cli",
-    "assert diffdag.app.cli.run(['report', 'answer']) == 0",
-    "assert load_sachs().shape == (7466, 12)",
+    "import diffdag.__main__",
+    "assert diffdag.__main__.run(['report', 'answer']) == 0",
+    "from diffdag.model.datasets import load_sachs; assert load_sachs().shape == (7466, 12)",
     "print(diffdag.__file__)",
 )
 

@@ -20,7 +20,7 @@ _HOME = {
     "precision_difference": "precision.api",
     "read_table": "tables.readers.files",
     "settings_path": "refits",
-    "simulate_pair": "model.sem",
+    "simulate_pair": "model.simulate",
     "split_groups": "tables.groups",
 }
 

@@ -4,7 +4,7 @@ from diffdag.conditions import fit_conditions as fit_conditions
 from diffdag.estimator import DifferenceDAG as DifferenceDAG
 from diffdag.model.datasets import load_sachs_pair as load_sachs_pair
 from diffdag.model.sem import LinearSEM as LinearSEM
-from diffdag.model.sem import simulate_pair as simulate_pair
+from diffdag.model.simulate import simulate_pair as simulate_pair
 from diffdag.precision.api import precision_difference as precision_difference
 from diffdag.refits import settings_path as settings_path
 from diffdag.reproduce.methods.compare import compare_methods as compare_methods

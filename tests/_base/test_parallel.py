@@ -22,9 +22,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base import parallel
 from diffdag._base.parallel import active_client, collect, find_client, one_blas_thread, run_all
-from diffdag.app import cli
 from diffdag.refits import resample_fits
 from diffdag.reproduce.experiments import experiment
 from diffdag.reproduce.methods import find_method

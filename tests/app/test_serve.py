@@ -26,8 +26,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve import app
 from diffdag.app.serve import worker as work
 from diffdag.app.serve.child import FAULT, LOST, Child, LostError
@@ -38,7 +38,7 @@ from diffdag.app.serve.preview import compare, group_columns, look
 from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 from diffdag.tables.readers import files
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)

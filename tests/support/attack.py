@@ -39,8 +39,8 @@ from hostile_files import (
 from hypothesis import strategies as st
 from whole import hold, whole
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.options import check_options, settings_of
 from diffdag.app.serve.preview import look
 from diffdag.app.serve.uploads import ENDINGS

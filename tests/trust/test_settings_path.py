@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.ordersearch.screen import screen
 from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.precision.problem import standardise

@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import regress_jointly
 from diffdag.results.records import Edge
 from diffdag.tables.moments import Moments
@@ -78,16 +77,13 @@ def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
     True
     """
     result = fit.difference
-    if fit.search_order is not None:
-        free, settled = (), fit.search_order
-    else:
-        free, settled = result.unresolved, tuple(name for layer in result.order for name in layer)
+    layered = tuple(name for layer in result.order for name in layer)
     return order_criterion(
         fit.first,
         fit.second,
-        settled,
+        fit.search_order or layered,
         result.edge_list,
-        free=free,
+        free=() if fit.search_order else result.unresolved,
         total=len(fit.names),
         equal_noise=fit.equal_noise,
         gamma=gamma,
@@ -185,14 +181,8 @@ class _Judge:
     def _residuals(
         self, target: int, before: Sequence[int], changed: Sequence[int], separate: bool
     ) -> tuple[float, float]:
-        """Sums of squares that a regression leaves in each condition."""
-        fit = regress_jointly(self.first, self.second, target, before, changed, separate)
-        index = [*before, target]
-        sums = [
-            _squares(moments.scatter[np.ix_(index, index)], np.append(-slopes, 1.0))
-            for moments, slopes in ((self.first, fit.first), (self.second, fit.second))
-        ]
-        return sums[0], sums[1]
+        """Residual sums of squares of each condition."""
+        return regress_jointly(self.first, self.second, target, before, changed, separate).squares
 
     def _together(self, sums: tuple[float, float]) -> float:
         """Minus the log-likelihood with one variance, up to a constant."""
@@ -203,10 +193,6 @@ class _Judge:
         """Minus the log-likelihood with two variances, up to a constant."""
         n1, n2 = self.first.n, self.second.n
         return n1 / 2 * math.log(sums[0] / n1) + n2 / 2 * math.log(sums[1] / n2)
-
-
-def _squares(scatter: FloatArray, contrast: FloatArray) -> float:
-    return max(float(contrast @ scatter @ contrast), 1e-300)
 
 
 def instability(halves: Resamples) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from diffdag.tables.moments import Moments
 
 
 def result_graph(result: DifferenceResult) -> BoolArray:
-    """The edges of an answer as a matrix."""
+    """The edges of a result as a matrix."""
     edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
     return graph_of(result.variables, edges)
 
@@ -25,7 +25,7 @@ def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
 
 
 def order(first: Moments, second: Moments) -> BoolArray:
-    """The default of this package."""
+    """The order search with its default settings."""
     return fit(first, second)
 
 
@@ -42,5 +42,5 @@ def paper_fixed(first: Moments, second: Moments) -> BoolArray:
 METHODS = (
     Method("order", "order search by a joint score, the default of diffdag", order),
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
-    Method("paper-fixed", "the same with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
+    Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
 )

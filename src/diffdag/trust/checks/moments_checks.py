@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 from scipy.linalg import LinAlgError, cholesky
+from scipy.special import gammaln
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words
-from diffdag.reproduce.planning import effect_lower_bound
 from diffdag.results.records import Check
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, WIDEST, changed_noise, settled_names
@@ -33,8 +34,8 @@ def check_size(fit: Fit) -> Check:
     """Rows against what regressions need, and against the least that any method needs.
 
     The latter is the argument of the paper's Theorem 4 for changes of partial correlation 0.2: see
-    `diffdag.reproduce.planning.effect_lower_bound`. The theorem's own sufficient numbers are worst cases far
-    beyond practice, and would call every table too short.
+    `effect_lower_bound`. The theorem's own sufficient numbers are worst cases far beyond practice, and would
+    call every table too short.
     """
     rows, p, ordered = min(fit.first.n, fit.second.n), len(fit.names), len(fit.kept)
     fewest = ROWS_PER_VARIABLE * ordered
@@ -56,6 +57,26 @@ def check_size(fit: Fit) -> Check:
         "found, so take absent ones for unknown, and get more rows or compare fewer variables"
     )
     return Check("sample size", False, says, rows, limit)
+
+
+def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
+    """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
+
+    Ours, not the paper's. In the first model nothing acts on anything; in the second ``k`` variables of one
+    half have one cause each, all different, in the other half, with partial correlation ``2 epsilon``. A row of
+    the second table then tells at most ``k w^2 / 2`` nats, ``w^2 = 4 epsilon^2 / (1 - 4 epsilon^2)``, and by
+    Fano's inequality the error, averaged over the family, is at least 1/2. The best ``k <= changes`` is taken.
+
+    >>> round(effect_lower_bound(157, 12, 0.1))
+    184
+    """
+    few, many = p // 2, p - p // 2
+    k = np.arange(1, min(changes, few) + 1)
+    choices = (
+        gammaln(few + 1) - gammaln(k + 1) - gammaln(few - k + 1) + gammaln(many + 1) - gammaln(many - k + 1)
+    )
+    strength = 4 * epsilon**2 / (1 - 4 * epsilon**2)
+    return max(0.0, float(((choices / 2 - math.log(2)) / (k * strength / 2)).max()))
 
 
 def check_condition(first: Moments, second: Moments) -> Check:
