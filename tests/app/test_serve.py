@@ -865,7 +865,8 @@ class TestLook:
 
 class TestOptions:
     def test_defaults_are_those_of_the_estimator(self, tmp_path):
-        assert settings_of(DEFAULTS, tmp_path) == ({"covariance": "sample"}, {"drop": [], "missing": "drop"})
+        model = {"covariance": "sample", "missing": "drop", "n_jobs": -1}
+        assert settings_of(DEFAULTS, tmp_path) == (model, {"drop": []})
 
     def test_every_wish_is_handed_on(self, tmp_path):
         asked = check_options(
@@ -884,10 +885,13 @@ class TestOptions:
             "effective_samples": "auto",
             "noise": "equal",
             "tiers": [["a"], ["b", "c"]],
+            "missing": "drop",
+            "n_jobs": -1,
+            "resamples": 200,
+            "fdr": 0.05,
+            "stored_rows": 0,
         }
-        assert fit["confidence"] == 200
-        assert fit["fdr"] == 0.05
-        assert fit["points"] == 0
+        assert fit == {"drop": [], "journal": tmp_path}
 
     @pytest.mark.parametrize(
         "asked",
