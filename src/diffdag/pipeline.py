@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from diffdag._base.arrays import BoolArray, FloatArray
+from diffdag._base.arrays import BoolArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import count_workers
@@ -52,7 +52,7 @@ from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
 from diffdag.trust.resampling import Drawing, Kind, NoneFitted, check_journal, resample_tables
-from diffdag.trust.scatter import choose_rows, edge_scatters
+from diffdag.trust.scatter import edge_scatters, rows_to_show
 from diffdag.trust.sensitivity import sensitivity_note
 from diffdag.trust.settings_path import BaseSettings, follow_path
 from diffdag.trust.splitting import measure, split_rows
@@ -391,7 +391,7 @@ def assess(
         result = control_false_edges(result, wanted.fdr)
     if not result.edge_list:
         return result
-    rows = _rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
+    rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
     ranked = options.covariance in RANKED
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
 
@@ -481,18 +481,6 @@ def base_settings(prepared: Prepared, options: ModelOptions) -> BaseSettings:
         return BaseSettings.order(options.penalty)
     moments = prepared.first, prepared.second
     return BaseSettings.paper(*moments, options.estimator, options.penalty, options.threshold)
-
-
-def _rows_to_show(
-    tables: Tables, columns: Sequence[int], covariance: Covariance, count: int
-) -> tuple[FloatArray, FloatArray]:
-    """Some rows of both tables, on the scale they were compared on."""
-    both = (tables.first, tables.second)
-    if covariance == "sample":  # the other scales take all rows to find
-        both = (choose_rows(both[0], count), choose_rows(both[1], count))
-    both = (both[0][:, columns], both[1][:, columns])
-    one, two = table_scores(*both, covariance) if count else both
-    return choose_rows(one, count), choose_rows(two, count)
 
 
 # ----------------------------------------------------------------------------------------------- result

@@ -16,7 +16,9 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag.results.records import Cloud, Edge, EdgeScatter
+from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
+from diffdag.tables.robust import Covariance, table_scores
 
 if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
@@ -81,6 +83,18 @@ def choose_rows(table: FloatArray, count: int = STORED_ROWS) -> FloatArray:
         return table
     chosen = np.random.default_rng(0).choice(len(table), size=count, replace=False)
     return table[np.sort(chosen)]
+
+
+def rows_to_show(
+    tables: Tables, columns: Sequence[int], covariance: Covariance, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """Some rows of both tables, on the scale they were compared on."""
+    both = (tables.first, tables.second)
+    if covariance == "sample":  # the other scales take all rows to find
+        both = (choose_rows(both[0], count), choose_rows(both[1], count))
+    both = (both[0][:, columns], both[1][:, columns])
+    one, two = table_scores(*both, covariance) if count else both
+    return choose_rows(one, count), choose_rows(two, count)
 
 
 @dataclass(frozen=True)
