@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ONE_PROCESS = ("LOKY_MAX_CPU_COUNT", "1")  # small fits: starting workers would take longer than the work
-MEANT_FOR_OTHERS = {"cluster.md", "trust.md"}  # need a cluster, or tables of the reader
+MEANT_FOR_OTHERS = {"cluster.md", "trust.md"}  # need a cluster, or tables of the reader's
 
 
 def code_only(text):
