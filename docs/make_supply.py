@@ -1,4 +1,4 @@
-"""Fill docs/dev/supply.md: every package diffdag brings with it, as installed here and as its index knows it.
+"""Fill docs/supply.md: every package that diffdag brings with it, as installed here and as its index knows it.
 
     .venv/bin/python docs/make_supply.py
 
