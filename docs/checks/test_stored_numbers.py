@@ -103,6 +103,9 @@ class TestPages:
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
             assert (DOCS / picture).exists(), picture
 
+    def test_readme(self):
+        assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100, "a page, not a book"
+
     def test_packages(self):
         """The page of packages lists what is asked for, with its bounds."""
         page = text("dev/supply.md")
