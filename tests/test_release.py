@@ -149,18 +149,6 @@ def test_types_are_seen_from_outside(tmp_path):
     assert '"DifferenceResult" has no attribute "no_such_thing"' in done.stdout
 
 
-def test_the_page_of_packages_lists_what_is_asked_for():
-    page = text("docs/supply.md")
-    extras = [
-        line for name, lines in PROJECT["optional-dependencies"].items() for line in lines if name != "dev"
-    ]
-    for line in [*PROJECT["dependencies"], *extras]:
-        name, bounds = re.fullmatch(r"([\w-]+)(?:\[.*\])?(.*)", line).groups()
-        row = re.search(rf"^\| \*\*{name}\*\* \| (.*?) \|", page, re.MULTILINE)
-        assert row is not None, f"{name} is new: run docs/make_supply.py"
-        assert f"diffdag {bounds}" in row[1]
-
-
 def test_tools_test_the_extras_that_users_can_install():
     optional = PROJECT["optional-dependencies"]
     for extra in set(optional) - {"dev"}:
