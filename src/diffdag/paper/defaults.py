@@ -1,7 +1,7 @@
 """Settings the user left open, chosen from the data.
 
 The constants were chosen on simulated pairs (p = 10, 6 neighbours, seeds 100000 to 100039) and are reported on
-others: docs/settings.md has the figures and the command.
+others: docs/dev/settings_measured.md has the figures and the command.
 """
 
 from __future__ import annotations
