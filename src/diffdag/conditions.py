@@ -309,7 +309,7 @@ class _Comparison(DifferenceDAG):
 
             wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
             wishes["points"] = points
-            workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": told}
+            workers: Workers = {"n_jobs": self.n_jobs, "progress": told}
             result = examine(self, self.both, None, wishes, workers)
             conditional = bool(self.along) and result.stability is not None
             return replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))

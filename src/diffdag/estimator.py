@@ -35,8 +35,6 @@ from diffdag.validation import (
 )
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from diffdag.ordersearch.answer import OrderSettings
     from diffdag.ordersearch.screen import Screened
     from diffdag.resampling import Workers
@@ -180,7 +178,6 @@ class DifferenceDAG:
         missing: Missing = "error",
         intervals: Literal["split"] | None = None,
         progress: Progress = None,
-        client: Client | None = None,
         **wishes: Unpack[Wishes],
     ) -> Self:
         """Fit two tables: arrays, or pandas, polars or Arrow tables or AnnData matched by column name.
@@ -200,8 +197,6 @@ class DifferenceDAG:
         progress : bool or callable, optional
             True for bars on a terminal and in notebooks; a function is called with the number of steps done,
             their total, and what is being done, about 100 times for each: ``progress=print``.
-        client : distributed.Client, optional
-            A Dask cluster that fits the resamples.
         confidence : int, optional
             How many resamples of both tables to fit, 200 say: half of them bootstrap samples, from which each
             change gets the probability that it is right (docs/trust.md), half of them halves of the rows in
@@ -227,7 +222,7 @@ class DifferenceDAG:
 
         self.check_parameters()
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-        workers: Workers = {"n_jobs": self.n_jobs, "client": client, "progress": progress}
+        workers: Workers = {"n_jobs": self.n_jobs, "progress": progress}
         self.result_ = examine(self, tables, intervals, asked, workers)
         return self
 

@@ -43,7 +43,6 @@ from diffdag.validation import InputError, Missing, check_rng, check_shape, chec
 
 if TYPE_CHECKING:
     import pandas as pd
-    from distributed import Client
 
 FloatArray = NDArray[np.float64]
 Kind = Literal["bootstrap", "half"]
@@ -141,7 +140,6 @@ def resample_fits(
     kind: Kind = "bootstrap",
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
-    client: Client | None = None,
     journal: str | Path | None = None,
     progress: Progress = None,
     columns: Sequence[str] | None = None,
@@ -166,8 +164,6 @@ def resample_fits(
         Source of randomness; None gives the same answer every time.
     n_jobs : int, optional
         Processes; one a core if left out.
-    client : distributed.Client, optional
-        A Dask cluster that does the work instead; see `diffdag.parallel.run_all`.
     journal : path, optional
         A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
     progress : bool or callable, optional
@@ -178,7 +174,7 @@ def resample_fits(
     Returns
     -------
     Resamples
-        It depends on neither `n_jobs`, `client` nor interruptions.
+        It does not depend on `n_jobs`, on where the fits ran, or on interruptions.
 
     Examples
     --------
@@ -193,7 +189,7 @@ def resample_fits(
     if isinstance(first, Moments) or isinstance(second, Moments):
         raise InputError("moments cannot be resampled; give the two tables of rows")
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-    workers: Workers = {"n_jobs": n_jobs, "client": client, "progress": progress}
+    workers: Workers = {"n_jobs": n_jobs, "progress": progress}
     return resample_tables(tables, model, fits, kind, rng, journal, **workers)
 
 
@@ -205,7 +201,6 @@ class Workers(TypedDict, total=False):
     """Who does the work and who is told."""
 
     n_jobs: int | None
-    client: Client | None
     progress: Progress
 
 
@@ -226,8 +221,7 @@ def resample_tables(
     with _kept(journal, *shared) as (rows, keep):
         todo = [number for number in range(fits) if number not in rows]
         with show_progress(workers.get("progress"), title, fits, fits - len(todo)) as advance:
-            jobs, client = workers.get("n_jobs"), workers.get("client")
-            for _, row in run_all(_fit_one, todo, shared=shared, jobs=jobs, client=client):
+            for _, row in run_all(_fit_one, todo, shared=shared, jobs=workers.get("n_jobs")):
                 keep(row)
                 advance()
     return _resamples([rows[number] for number in range(fits)], plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,6 @@ from diffdag.parallel import collect, run_all
 from diffdag.robust import table_moments
 from diffdag.scoring import BoolArray
 from diffdag.validation import InputError, Missing, plural
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
@@ -125,7 +122,6 @@ def compare_methods(
     missing: Missing = "error",
     started: Callable[[str], None] = lambda name: None,
     n_jobs: int = 1,
-    client: Client | None = None,
 ) -> Comparison:
     """Run every available method on the same two tables.
 
@@ -146,8 +142,6 @@ def compare_methods(
         Called with the name of each method as it starts, or is handed to a worker.
     n_jobs : int
         Methods that run at a time, in processes of their own if more than 1.
-    client : distributed.Client, optional
-        A Dask cluster that runs them instead; see `diffdag.parallel.run_all`.
 
     Examples
     --------
@@ -177,7 +171,7 @@ def compare_methods(
                 started(method.name)
                 yield method, limit if limit is not None or method.name == DEFAULT else LIMIT
 
-    ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs, client=client))
+    ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs))
     graphs = {name: graph for name, graph, _, _ in ran if graph is not None}
     seconds = {name: taken for name, graph, _, taken in ran if graph is not None}
     reasons = unfit | {name: why for name, _, why, _ in ran if why}

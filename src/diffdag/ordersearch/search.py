@@ -20,7 +20,7 @@ from diffdag.ordersearch.penalty import penalties
 from diffdag.ordersearch.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.state import FloatArray, IntArray, new_space
 from diffdag.ordersearch.walk import walk
-from diffdag.parallel import active_client, run_all
+from diffdag.parallel import run_all
 from diffdag.progress import Told
 
 BoolArray = NDArray[np.bool_]
@@ -314,7 +314,7 @@ def _spread(
     count: Callable[[], None],
 ) -> list[Found]:
     """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
-    alone = jobs == 1 and active_client() is None
+    alone = jobs == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
     size = 1 if alone else -(-len(tasks) // (4 * jobs))
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]
