@@ -13,13 +13,13 @@ import argparse
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
+import joblib
 import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag.parallel import find_client
 
 SEED = 840_300
 BAR = 0.65
@@ -28,7 +28,7 @@ BAR = 0.65
 @contextmanager
 def workers(count, tables):
     """A client of a new cluster whose workers have made a fit."""
-    from distributed import LocalCluster  # noqa: PLC0415
+    from distributed import Client, LocalCluster  # noqa: PLC0415
 
     options = {
         "threads_per_worker": 1,
@@ -36,7 +36,7 @@ def workers(count, tables):
         "dashboard_address": "127.0.0.1:0",
         "host": "127.0.0.1",
     }
-    with LocalCluster(n_workers=count, **options) as cluster, find_client(cluster.scheduler_address) as client:
+    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster, set_as_default=False) as client:
         client.run(warm_up, tables)
         yield client
 
@@ -45,9 +45,11 @@ def warm_up(tables):
     dd.DifferenceDAG(n_jobs=1).fit(*tables)
 
 
-def timed(tables, fits, **options):
+def timed(tables, fits, client=None, **options):
+    on = nullcontext() if client is None else joblib.parallel_config(backend="dask", client=client)
     start = time.perf_counter()
-    answer = dd.resample_fits(*tables, fits=fits, rng=SEED, **options)
+    with on:
+        answer = dd.resample_fits(*tables, fits=fits, rng=SEED, **options)
     return time.perf_counter() - start, answer.found
 
 

@@ -489,7 +489,7 @@ def test_parameters_are_stored_and_read_back():
         "tiers": [["a"], ["b"]],
         "required": ["a->b"],
         "forbidden": [("b", "a")],
-        "covariance": "kendall",
+        "covariance": "spearman",
         "effective_samples": 20.0,
         "screen": 7,
         "confidence": 40,

@@ -24,7 +24,7 @@ import pytest
 
 import diffdag as dd
 from diffdag import __main__ as program
-from diffdag import cli, parallel
+from diffdag import cli
 from diffdag.atomic import write_atomic, write_together
 from diffdag.journal import Journal
 from diffdag.ordersearch.compiled import compiled
@@ -269,7 +269,6 @@ class TestFiles:
         (tmp_path / "file").write_text("x")
         assert cli.run(["fit", *tables, "--out", str(tmp_path / "file" / "out")]) == 2
         gone = tmp_path / "gone"
-        monkeypatch.setattr("diffdag.cli.resample.resamples_text", lambda answer: "")
         real = dd.resampling.resample_tables
 
         def vanishing(*arguments, **options):
@@ -277,9 +276,10 @@ class TestFiles:
             shutil.rmtree(gone)
             return answer
 
-        monkeypatch.setattr("diffdag.resampling.resample_tables", vanishing)
-        assert cli.run(["resample", *tables, "--fits", "2", "--jobs", "1", "--out", str(gone)]) == 0
-        assert {path.name for path in gone.iterdir()} == {"resamples.csv", "resamples.json"}
+        monkeypatch.setattr("diffdag.trust.resample_tables", vanishing)
+        options = ["--confidence", "4", "--test", "9", "--jobs", "1"]
+        assert cli.run(["fit", *tables, *options, "--out", str(gone)]) == 0
+        assert {"report.html", "result.json"} <= {path.name for path in gone.iterdir()}
         assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -415,35 +415,3 @@ class TestServe:
         os.utime(old, (past, past))
         remove_abandoned()
         assert list(tmp_path.iterdir()) == [new]
-
-
-class Cluster:
-    """A cluster that ends no task, and how many threads it has whenever it is asked."""
-
-    def __init__(self, threads):
-        self.threads = threads
-        self.thread_condition = threading.Condition()
-
-    def has_ready(self):
-        return not self.threads
-
-    def nthreads(self):
-        now = self.threads.pop(0)
-        if now is None:
-            raise OSError("the scheduler is gone")
-        return {"worker": now} if now else {}
-
-
-@pytest.mark.parametrize(
-    ("threads", "given_up"), [([0] * 40, True), ([0, 0, 1] * 4, False), ([0, 0, None] * 4, False)]
-)
-def test_a_cluster_without_workers_is_given_up(monkeypatch, threads, given_up):
-    monkeypatch.setattr(parallel, "WATCH", 0.0)
-    monkeypatch.setattr(parallel, "LOST", 0.5)
-    cluster = Cluster(threads)
-    if not given_up:
-        parallel._wait_for_one(cluster, cluster)
-        return
-    with pytest.raises(InputError, match=r"no workers for 0.5 seconds; start some, then the same command"):
-        parallel._wait_for_one(cluster, cluster)
-    assert len(cluster.threads) > 20

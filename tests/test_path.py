@@ -240,18 +240,6 @@ def test_stability_takes_the_least_severe_stable_setting(tmp_path):
     assert len(list(tmp_path.glob("*.journal"))) == 3
 
 
-def test_screening_size_is_a_setting():
-    rng = np.random.default_rng(862_502)
-    first, second = rng.standard_normal((60, 70)), rng.standard_normal((60, 70))
-    second[:, 1] = first[rng.permutation(60), 0] + 0.5 * rng.standard_normal(60)
-    second[:, 0] = second[:, 1] + 0.5 * rng.standard_normal(60)
-    path = settings_path(first, second, penalties=[1], sizes=[0.5], n_jobs=1)
-    table = path.table
-    assert table["kept"].tolist() == [table["kept"][0], round(table["kept"][0] / 2)]
-    assert path.result.settings["screened_out"]
-    assert ("X1", "X2") in [tuple(sorted(e[:2])) for e in path.settings[0].edges]
-
-
 def test_at_most_so_many_variables_are_ordered():
     result = dd.DifferenceDAG(screen=3, n_jobs=1).fit_moments(*MOMENTS).result_
     assert len(result.settings["search_order"]) == 3
@@ -274,7 +262,6 @@ def test_a_screen_that_makes_no_sense_is_refused(wrong):
         ({"penalties": [0.5, -1]}, "penalties must be numbers larger than 0"),
         ({"penalties": "abc"}, "multiples of the default"),
         ({"thresholds": [0.5]}, "method='order' has no thresholds"),
-        ({"model": dd.DifferenceDAG(method="paper"), "sizes": [0.5]}, "method='paper' has no sizes"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, words):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
-from diffdag import cli
 from diffdag.data import align_tables
 from diffdag.resampling import Resamples, _drawn, _plan, resample_fits
 
@@ -219,25 +216,3 @@ def test_what_cannot_be_resampled():
     twins = [np.column_stack([table, table[:, 0]]) for table in TABLES]
     with pytest.raises(dd.InputError, match=r"none of the resamples could be fitted; the first: .*dependent"):
         resample_fits(*twins, fits=3, n_jobs=1)
-
-
-def test_command_line(tmp_path, capsys):
-    for name, table in zip(("a", "b"), TABLES, strict=True):
-        pd.DataFrame(table, columns=list("vwxyz")).to_csv(tmp_path / f"{name}.csv", index=False)
-    tables = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    options = ["--fits", "6", "--jobs", "1", "--out", str(tmp_path / "out")]
-    assert cli.run(["resample", *tables, *options]) == 0
-    text = capsys.readouterr().out
-    assert "5 variables, 6 fits to 250 and 301 rows, drawn with replacement" in text
-    written = pd.read_csv(tmp_path / "out" / "resamples.csv")
-    wanted = resample_fits(*TABLES, fits=6, n_jobs=1).edges
-    np.testing.assert_allclose(written["found"], wanted["found"])
-    assert cli.run(["resample", *tables, *options, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["fits"] == 6
-    assert len(answer["edges"]) == len(wanted)
-    assert (tmp_path / "out" / "resamples.json").read_text(encoding="utf-8") == json.dumps(
-        answer, indent=1, ensure_ascii=False
-    ) + "\n"
-    assert cli.run(["resample", *tables, *options, "--seed", "1"]) == 2
-    assert "other settings" in capsys.readouterr().err

@@ -71,9 +71,9 @@ class DifferenceDAG:
         number of each variable's group. See `diffdag.knowledge.precedence`.
     required, forbidden : sequence of pairs or "cause->effect", optional
         ``"order"`` only: directions that an effect between two variables must, or cannot, have.
-    covariance : {"sample", "winsorised", "spearman", "kendall"}
-        How `fit` sums up the tables. ``"winsorised"`` clips outliers; the rank-based ones suit variables that
-        went through an unknown increasing transformation, the same in both tables. See
+    covariance : {"sample", "winsorised", "spearman"}
+        How `fit` sums up the tables. ``"winsorised"`` clips outliers; ``"spearman"``, from ranks, suits
+        variables that went through an unknown increasing transformation, the same in both tables. See
         `diffdag.robust.table_moments`.
     effective_samples : float, pair of float or "auto", optional
         The number of independent rows that each table is worth, where rows are a time series; ``"auto"``

@@ -103,7 +103,7 @@ def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
 
 @contextlib.contextmanager
 def use_cluster(address: str | None) -> Iterator[Client | None]:
-    """Work on the Dask cluster at an address, as ``joblib.parallel_config(backend="dask")`` does; None: here."""
+    """Work on the Dask cluster at an address, as in ``joblib.parallel_config(backend="dask")``; None: here."""
     if address is None:
         yield None
         return

@@ -1,9 +1,9 @@
 """Settings from the data: the fit along a path of settings, the one to take, and what depends on it.
 
 The setting that matters most, the penalty of the order search or the threshold of the paper's method, is varied
-first, with all others as they are; then, at the one chosen, the number of variables kept by the screen or the
-paper's penalty. All are given as multiples of the default. The choice is the smallest extended BIC (see
-`criterion`), or by stability: the least severe setting from which on fits to halves of the rows agree.
+first, with all others as they are; then, at the threshold chosen, the paper's penalty. All are given as
+multiples of the default. The choice is the smallest extended BIC (see `criterion`), or by stability: the least
+severe setting from which on fits to halves of the rows agree.
 
 References
 ----------
@@ -36,18 +36,12 @@ from diffdag.validation import DiffDagWarning, InputError, Missing, check_same_c
 
 By = Literal["ebic", "stability"]
 WAYS = ("ebic", "stability")
-PLURAL = {"penalty": "penalties", "threshold": "thresholds", "size": "sizes"}
-# The setting varied first, and the one varied at its best value.
-AXES = {"order": ("penalty", "size"), "paper": ("threshold", "penalty")}
-MULTIPLES = {
-    "order": {
-        "penalty": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5),
-        "size": (0.25, 0.5, 1.0),
-    },
-    "paper": {
-        "threshold": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5),
-        "penalty": (0.25, 0.5, 1.0, 2.0, 4.0),
-    },
+PLURAL = {"penalty": "penalties", "threshold": "thresholds"}
+# The setting varied first, and the one varied at its best value, if any; with the multiples to try.
+_FINE = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5)
+AXES: dict[str, dict[str, tuple[float, ...]]] = {
+    "order": {"penalty": _FINE},
+    "paper": {"threshold": _FINE, "penalty": (0.25, 0.5, 1.0, 2.0, 4.0)},
 }
 # Criteria this close are taken for the same: "not worth more than a bare mention" (Kass and Raftery 1995).
 MENTION = 1.0
@@ -61,7 +55,6 @@ def settings_path(
     by: By = "ebic",
     penalties: Sequence[float] | None = None,
     thresholds: Sequence[float] | None = None,
-    sizes: Sequence[float] | None = None,
     fits: int = 50,
     rng: np.random.Generator | int | None = None,
     n_jobs: int | None = None,
@@ -82,9 +75,8 @@ def settings_path(
         all others are multiples of. Its `rng` and `n_jobs` are not used.
     by : {"ebic", "stability"}
         Extended BIC; or agreement of fits to halves of the rows, which takes `fits` times as long.
-    penalties, thresholds, sizes : sequence of float, optional
-        Multiples of the default to try; 1 always is. Thresholds are for ``method="paper"``. Sizes, of the
-        number of variables that are ordered, are for ``"order"``: if left out, where some are screened out.
+    penalties, thresholds : sequence of float, optional
+        Multiples of the default to try; 1 always is. Thresholds are for ``method="paper"``.
     fits : int
         Halves a setting, with ``by="stability"``.
     rng : numpy.random.Generator or int, optional
@@ -113,7 +105,7 @@ def settings_path(
     >>> path.edges[["from", "to", "share", "in_default"]].values.tolist()
     [[0.5, 2.0, 1.0, True]]
     """
-    given = {"penalty": penalties, "threshold": thresholds, "size": sizes}
+    given = {"penalty": penalties, "threshold": thresholds}
     chosen = DifferenceDAG() if model is None else model
     _check_options(chosen, by, given, fits)
     given = {axis: _multiples(axis, values) for axis, values in given.items()}
@@ -167,9 +159,8 @@ def _check_options(model: DifferenceDAG, by: object, given: dict[str, Any], fits
         raise InputError(f"fits must be a whole number, 2 or larger; it is {fits!r}")
     for axis, values in given.items():
         if values is not None and axis not in AXES[model.method]:
-            other = "paper" if model.method == "order" else "order"
             raise InputError(
-                f"method='{model.method}' has no {PLURAL[axis]}; leave them out, or use method='{other}'"
+                f"method='{model.method}' has no {PLURAL[axis]}; leave them out, or use method='paper'"
             )
 
 
@@ -199,7 +190,6 @@ class _Study:
     penalty: Penalty
     threshold: float | None
     half_threshold: float | None  # the default with half of the rows
-    kept: int = 0  # variables ordered by default
 
     @property
     def method(self) -> str:
@@ -213,8 +203,7 @@ class _Study:
                 "penalty": _times(self.penalty, at.penalty),
                 "threshold": None if threshold is None else threshold * at.threshold,
             }
-        size = {} if at.size == 1.0 else {"screen": max(2, round(self.kept * at.size))}
-        return {"penalty": float(self.penalty) * at.penalty, **size}
+        return {"penalty": float(self.penalty) * at.penalty}
 
     def model(self, at: Factors, half: bool = False) -> DifferenceDAG:
         return DifferenceDAG(**{**self.parameters, **self.values(at, half)})
@@ -282,30 +271,28 @@ class _Walk:
         self.study, self.by, self.halves, self.fits = study, by, halves, fits
         self.results: dict[Factors, DifferenceResult] = {}
         self.seen: dict[Factors, Setting] = {}
-        self.axes = AXES[study.method]
-        self.multiples = {axis: given[axis] for axis in self.axes}
+        self.multiples = {axis: given[axis] or usual for axis, usual in AXES[study.method].items()}
         if study.method == "paper" and not study.penalty:
             self.multiples["penalty"] = (1.0,)
 
     def path(self, progress: Progress) -> SettingsPath:
         default = Factors()
         result = self.study.fit(default)  # warnings are shown here, once
-        kept = _ordered(result)
-        self.study = replace(self.study, kept=kept)
-        main, extra = self.axes
-        steps = [self._of(axis, kept < len(result.variables)) for axis in self.axes]
-        total = len(steps[0]) + len(steps[1]) - 1
+        (main, steps), *extra = self.multiples.items()
+        total = len(steps) + sum(len(values) - 1 for _, values in extra)
         each = 1 + (self.fits if self.by == "stability" else 0)
         with show_progress(progress, "Trying settings", total * each) as advance:
             self.results[default] = result
             advance()
-            line = [replace(default, **{main: value}) for value in steps[0]]
+            line = [replace(default, **{main: value}) for value in steps]
             self._look(line, advance)
             best = self._best_of_line(line, main)
-            aside = [replace(best, **{extra: value}) for value in steps[1]]
-            self._look(aside, advance)
-            best = self._best_aside(aside, best, extra)
-        order = list(dict.fromkeys([*line, *aside]))
+            order = line
+            for axis, values in extra:
+                aside = [replace(best, **{axis: value}) for value in values]
+                self._look(aside, advance)
+                best = self._best_aside(aside, best, axis)
+                order = list(dict.fromkeys([*line, *aside]))
         return SettingsPath(
             method=self.study.method,
             by=self.by,
@@ -320,13 +307,6 @@ class _Walk:
             gamma=GAMMA,
             bound=STABLE,
         )
-
-    def _of(self, axis: str, screened: bool) -> tuple[float, ...]:
-        """Multiples to try of one setting."""
-        values = self.multiples[axis]
-        if values is None:
-            values = MULTIPLES[self.study.method][axis] if axis != "size" or screened else (1.0,)
-        return tuple(values)
 
     def _look(self, points: Sequence[Factors], advance: Advance) -> None:
         """Fit and judge settings."""

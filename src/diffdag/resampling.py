@@ -22,7 +22,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -114,21 +114,6 @@ class Resamples:
         """Share of fits in which a variable's noise variance, or intercept, changed; for each found at all."""
         counts = Counter(k for fit in getattr(self, what) for k in fit)
         return {self.names[k]: count / self.answers for k, count in counts.most_common()}
-
-    def to_json(self) -> str:
-        """Everything but the single fits, for programs."""
-        value = {
-            "schema": 1,
-            "variables": list(self.names),
-            "kind": self.kind,
-            "fits": len(self.found),
-            "rows": {"first": self.rows[0], "second": self.rows[1]},
-            "failed": {str(number): why for number, why in self.failed.items()},
-            "edges": [asdict(share) for share in self.shares],
-            "changed_noise": self.share_of("noise"),
-            "changed_mean": self.share_of("mean"),
-        }
-        return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 def resample_fits(

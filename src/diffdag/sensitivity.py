@@ -29,14 +29,13 @@ NAMED = 2  # edges that a sentence names
 
 @dataclass(frozen=True)
 class Factors:
-    """A setting: multiples of the default penalty, threshold and number of variables kept."""
+    """A setting: multiples of the default penalty and threshold."""
 
     penalty: float = 1.0
     threshold: float = 1.0
-    size: float = 1.0
 
     def __str__(self) -> str:
-        return f"penalty-{self.penalty:g}-threshold-{self.threshold:g}-size-{self.size:g}"
+        return f"penalty-{self.penalty:g}-threshold-{self.threshold:g}"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from diffdag.permutation import permute_tables
 from diffdag.progress import Progress, Told, follow, show_progress
 from diffdag.resampling import Kind, NoneFitted, Resamples, Workers, check_journal, resample_tables
 from diffdag.result import DifferenceResult, kept_columns
-from diffdag.robust import RANKED, Covariance, table_scores
+from diffdag.robust import Covariance, table_scores
 from diffdag.scatter import POINTS, FloatArray, choose_rows, edge_scatters
 from diffdag.sensitivity import sensitivity_note
 from diffdag.splitting import measure, split_rows
@@ -150,7 +150,7 @@ def _examine(
     if not result.edge_list:
         return result
     rows = _rows_to_show(measured_on, kept, model.covariance, plan.points)
-    ranked = model.covariance in RANKED
+    ranked = model.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result, *measured, rows, scores=ranked, fitted=fitted))
 
 
@@ -226,9 +226,10 @@ def _sensitivity(tables: Tables, model: DifferenceDAG, progress: Progress) -> Se
     import pandas as pd  # noqa: PLC0415
 
     first, second = (pd.DataFrame(table, columns=list(tables.names)) for table in (tables.first, tables.second))
-    along, aside = ("thresholds", "penalties") if model.method == "paper" else ("penalties", "sizes")
-    tried: dict[str, Any] = {along: NEARBY, aside: (1.0,), "progress": progress}
-    path = settings_path(first, second, model=model, rng=model.rng, n_jobs=model.n_jobs, **tried)
+    paper: dict[str, Any] = {"thresholds": NEARBY, "penalties": (1.0,)}
+    tried = paper if model.method == "paper" else {"penalties": NEARBY}
+    own: dict[str, Any] = {"model": model, "rng": model.rng, "n_jobs": model.n_jobs, "progress": progress}
+    path = settings_path(first, second, **own, **tried)
     multiple = path.multiple(path.settings[path.chosen_at])
     return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
 

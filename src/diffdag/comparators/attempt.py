@@ -136,7 +136,9 @@ def in_main_thread(work: Callable[[], T]) -> T:
         answer, error = pickle.load(child.stdout)  # type: ignore[arg-type]  # noqa: S301 - from our own child
     except (EOFError, BrokenPipeError):
         _end(child)
-        raise InputError("a process was killed, most likely because memory ran out; use fewer workers") from None
+        raise InputError(
+            "a process was killed, most likely because memory ran out; use fewer workers"
+        ) from None
     except BaseException:
         _end(child)
         raise

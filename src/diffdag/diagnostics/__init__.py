@@ -19,7 +19,6 @@ from diffdag.diagnostics.view import chosen_covariance, look
 from diffdag.evidence import Check
 from diffdag.moments import Moments
 from diffdag.result import DifferenceResult
-from diffdag.robust import RANKED
 
 __all__ = ["check_moments_only", "check_tables"]
 
@@ -68,7 +67,7 @@ def check_tables(
     """
     options = given or {}
     checks = check_moments_only(first, second, result)
-    if chosen_covariance(options) not in RANKED and len(tables.names) > len(first.names):
+    if chosen_covariance(options) != "spearman" and len(tables.names) > len(first.names):
         whole = _all_means(tables, first, second)
         checks = tuple(whole if check.name == "means" else check for check in checks)
     view = look(tables, first, second, result, options)
