@@ -168,7 +168,7 @@ def test_matrices_are_positive_definite_and_it_is_said_when_that_took_a_change()
 
 
 def test_a_repair_goes_up_to_a_quarter_of_what_the_scores_leave():
-    rng = np.random.default_rng(18)
+    rng = np.random.default_rng(167)
     first, second = rng.standard_normal((2, 30, 3))
     for table in (first, second):
         table[:, 2] = table[:, 0] + table[:, 1] + 0.02 * table[:, 2]
@@ -400,7 +400,7 @@ def test_series_worth_less_than_three_rows():
 
 def test_unknown_covariance():
     with pytest.raises(
-        InputError, match="'tau' is not known; use one of 'sample', 'winsorised', 'spearman' and"
+        InputError, match="'tau' is not known; use one of 'sample', 'winsorised' and 'spearman'"
     ):
         table_moments(gaussian(50, 33), gaussian(40, 34), NAMES, covariance="tau")
 
