@@ -116,7 +116,7 @@ def table_moments(
     ...     print(covariance, moments.n, round(xy / np.sqrt(xx * yy), 1))
     sample 500 -1.0
     winsorised 500 0.4
-    spearman 447 0.5
+    spearman 432 0.4
     """
     said = f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}"
     check_word("covariance", covariance, COVARIANCES, said)
