@@ -68,7 +68,7 @@ def _attempt(
 
 
 @cache
-def warm_up(method: Method, p: int, limit: float | None) -> None:
+def warm_up(method: Method, p: int, limit: float | None = WARMING) -> None:
     """Let a method import and compile what it needs, once per process, on variables that do not change."""
     rng = np.random.default_rng(p)
     rows = 20 * p + 100
