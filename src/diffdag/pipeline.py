@@ -40,7 +40,6 @@ from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import (
     COVARIANCES,
-    RANKED,
     Covariance,
     independent_rows,
     table_moments,
@@ -392,7 +391,7 @@ def assess(
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
-    ranked = options.covariance in RANKED
+    ranked = options.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
 
 
