@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from diffdag.results.conditions_result import ConditionsResult, load_conditions
     from diffdag.results.records import GlobalTest
     from diffdag.results.result import DifferenceResult, load_result
-    from diffdag.tables.groups import split_all_groups, split_groups
+    from diffdag.tables.groups import split_groups
     from diffdag.tables.moments import Moments
     from diffdag.tables.readers.coordinates import read_coordinates
     from diffdag.trust.permutation import global_test
@@ -59,7 +59,6 @@ _HOME = {
     "resample_fits": "trust.resampling",
     "settings_path": "trust.settings_path",
     "simulate_pair": "model.sem",
-    "split_all_groups": "tables.groups",
     "split_groups": "tables.groups",
 }
 
@@ -92,7 +91,6 @@ __all__ = [
     "resample_fits",
     "settings_path",
     "simulate_pair",
-    "split_all_groups",
     "split_groups",
 ]
 

@@ -161,7 +161,7 @@ def test_a_pattern_may_be_in_the_name_of_a_folder(folder, capsys):
 def test_moments_cannot_be_resampled(folder, capsys, arguments):
     fails(
         capsys,
-        "'first.npz' holds moments, which cannot be resampled; give the tables",
+        "'first.npz' holds moments, and this command needs rows; give two tables",
         "resample",
         *arguments,
     )

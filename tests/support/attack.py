@@ -55,12 +55,12 @@ from diffdag.results import json as exchange
 from diffdag.results.conditions_result import load_conditions
 from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import load_result
-from diffdag.tables.align import Source, align_tables
-from diffdag.tables.groups import count_groups, split_all_groups, split_groups
-from diffdag.tables.moments import Moments
+from diffdag.tables.align import align_tables
+from diffdag.tables.columns import Source
+from diffdag.tables.groups import count_groups, split_groups
+from diffdag.tables.moments import Moments, stream_moments
 from diffdag.tables.readers.coordinates import check_coordinates, read_coordinates
 from diffdag.tables.readers.files import read_table
-from diffdag.tables.readers.streaming import stream_moments
 from diffdag.trust.permutation import global_test
 from diffdag.trust.resampling import resample_fits
 from diffdag.trust.settings_path import settings_path
@@ -302,9 +302,10 @@ def fit(case: Any, folder: Path) -> None:
 def groups(case: Any, folder: Path) -> None:
     (table, column), one, two, asked = case
     counts = count_groups(table, column)
-    split = split_all_groups(table, column)
+    split = split_groups(table, column)
     hold([str(name) for name in split] == list(counts), "groups differ")
-    split_groups(table, column, one, two) if asked else split_groups(table, column)
+    if asked:
+        split_groups(table, column, [one, two])
 
 
 @target(
@@ -317,7 +318,7 @@ def groups(case: Any, folder: Path) -> None:
 )
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
-    found = fit_conditions(split_all_groups(table, column), model=DifferenceDAG(**model), **wishes)
+    found = fit_conditions(split_groups(table, column), model=DifferenceDAG(**model), **wishes)
     hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
 
 

@@ -9,9 +9,10 @@ import pytest
 from diffdag._base.errors import InputError
 from diffdag.app import cli
 from diffdag.app.serve.preview import look
-from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.readers.csv_dialect import read_header
+from diffdag.tables.readers.files import read_table
 
 RNG = np.random.default_rng(8)
 FRAMES = [pd.DataFrame(np.round(RNG.standard_normal((40, 3)), 4), columns=["a", "b", "c"]) for _ in range(2)]

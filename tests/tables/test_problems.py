@@ -12,8 +12,9 @@ from diffdag._base.words import at_command_line, drop_words, option_words
 from diffdag.app import cli
 from diffdag.app.cli.app import split_names
 from diffdag.app.serve.preview import look
-from diffdag.tables.align import align_tables, read_table
+from diffdag.tables.align import align_tables
 from diffdag.tables.groups import split_groups
+from diffdag.tables.readers.files import read_table
 
 RNG = np.random.default_rng(9)
 SOUND = [pd.DataFrame(RNG.standard_normal((30, 3)), columns=["x", "y", "z"]) for _ in range(2)]
@@ -85,7 +86,7 @@ def test_lines_are_those_of_the_file(files):
     place = int(np.flatnonzero(frame["g"] == "b")[12])
     frame.iloc[place, 1] = "oops"
     frame.to_csv("both.csv", index=False)
-    first, second, *_ = split_groups(read_table("both.csv"), "g", "a", "b")
+    first, second = split_groups(read_table("both.csv"), "g", ["a", "b"]).values()
     assert f"('oops' in line {place + 2} of 'both.csv')" in message_of(first, second, columns=["x", "y", "z"])
     seen = {column["name"]: column["why"] for column in look([files / "both.csv"], ["both"])["columns"]}
     assert f"('oops' in line {place + 2} of '" in seen["y"]

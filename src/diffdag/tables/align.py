@@ -13,7 +13,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError
 from diffdag._base.words import option_words, plural
-from diffdag.tables.columns import CellSource, Source, as_arrow, is_missing, to_float
+from diffdag.tables.columns import CellSource, Source
 from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
 from diffdag.tables.problems import (
     Missing,
@@ -28,11 +28,8 @@ from diffdag.tables.problems import (
     find_useless,
     raise_problems,
 )
-from diffdag.tables.readers.files import read_table
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.tables.readers.provenance import origin_of
-
-__all__ = ["Source", "Tables", "align_tables", "as_arrow", "is_missing", "read_table", "to_float"]
 
 Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
 

@@ -23,7 +23,6 @@ from diffdag._base.words import NAMES_SHOWN, drop_words, join_names, option_word
 Missing = Literal["error", "drop"]
 
 CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
-_EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
 # Of these, those that a decimal mark alone does not explain.
@@ -165,12 +164,6 @@ def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, st
 def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> None:
     """Refuse tables over different variables."""
     raise_problems(find_lost(first, second, labels))
-
-
-def check_file_type(name: str) -> None:
-    """Refuse a spreadsheet with what to do instead."""
-    if name.lower().endswith(_EXCEL):
-        raise InputError(f"'{name}' is a spreadsheet, which is not read; save the sheet as CSV (UTF-8)")
 
 
 def check_missing_option(missing: str) -> None:

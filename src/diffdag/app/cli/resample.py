@@ -24,13 +24,12 @@ from diffdag.app.cli.app import (
     app,
     check_folder,
     print_files,
-    read_pair,
-    refuse,
     resumable,
     split_names,
 )
 from diffdag.app.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
 from diffdag.app.cli.fit import Method
+from diffdag.app.cli.inputs import read_pair
 
 if TYPE_CHECKING:
     from diffdag.trust.resampling import Resamples
@@ -68,7 +67,6 @@ def resample(
     """Fit many resamples of both tables: how often is each change found, and in which direction?"""
     check_folder(out)
     check_workers(jobs, dask)
-    _check_tables(first, second)
     one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes)
     from diffdag._base.parallel import find_client  # noqa: PLC0415
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
@@ -97,14 +95,6 @@ def resample(
     if files and not json:
         print()
         print_files(files)
-
-
-def _check_tables(*paths: Path | None) -> None:
-    from diffdag.tables.moments import holds_moments  # noqa: PLC0415
-
-    for path in paths:
-        if path is not None and holds_moments(path):
-            refuse(f"'{path}' holds moments, which cannot be resampled; give the tables")
 
 
 def _write(answer: Resamples, out: Path) -> list[Path]:

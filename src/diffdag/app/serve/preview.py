@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
-from diffdag.tables.align import Source, align_tables, read_table
+from diffdag.tables.align import align_tables
+from diffdag.tables.columns import Source
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import find_dependent, find_text, raise_problems
-from diffdag.tables.readers.files import TEXT, kind_of
+from diffdag.tables.readers.endings import TEXT, kind_of
+from diffdag.tables.readers.files import read_table
 
 MOST_GROUPS = 20
 LEAST_ROWS = 3
@@ -94,8 +96,8 @@ def read_pair(
     """Two tables and what to call them: two files, or two groups of one."""
     if len(paths) == 1:
         table = read_table(paths[0], text=[group])
-        one, two, *names = split_groups(table, group, first, second)
-        return one, two, (names[0], names[1])
+        (one, before), (two, after) = split_groups(table, group, [first, second]).items()
+        return before, after, (one, two)
     same = labels[0] == labels[1]
     names = [f"{label} ({place})" for label, place in zip(labels, ("first", "second"), strict=True)]
     chosen = names if same else labels
@@ -153,12 +155,12 @@ def _look_at_groups(
     groups = count_groups(table, group)
     if not (first and second):
         first, second = _usual(groups, group)
-    one, two, *names = split_groups(table, group, first, second)
+    (before, one), (after, two) = split_groups(table, group, [first, second]).items()
     return {
         "candidates": candidates if group in candidates else [group, *candidates],
         "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
-        "choice": {"group": group, "first": names[0], "second": names[1]},
-        **compare(one, two, (names[0], names[1]), drop, both="both groups"),
+        "choice": {"group": group, "first": before, "second": after},
+        **compare(one, two, (before, after), drop, both="both groups"),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,7 @@ from diffdag._base.checks import check_names, default_names
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import plural
-from diffdag.tables.align import Source
-from diffdag.tables.moments import Moments
+from diffdag.tables.columns import Source
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
@@ -23,17 +23,19 @@ from diffdag.tables.problems import (
     check_numeric,
 )
 
+M = TypeVar("M")  # moments, which add up with +
 _BRANCHES = 8  # moments added up by one task
 
 
 def dask_moments(
     collection: Any,
+    moments_of: Callable[[FloatArray, Sequence[str]], M],
     names: Sequence[str] | None = None,
     *,
     missing: Missing = "error",
     progress: Progress = None,
-) -> Moments:
-    """Moments of a Dask array or dataframe; see `Moments.from_dask`."""
+) -> M:
+    """Moments of a Dask array or dataframe; see `Moments.from_dask`. `moments_of` makes those of one chunk."""
     check_missing_option(missing)
     try:
         import dask  # noqa: PLC0415
@@ -48,10 +50,10 @@ def dask_moments(
     else:
         raise InputError(f"a {type(collection).__name__} is no Dask collection; give a Dask array or dataframe")
     reduce = dask.delayed(_reduce, pure=False)
-    leaves = [reduce(block, labels, missing, k) for k, block in enumerate(blocks, start=1)]
+    leaves = [reduce(block, moments_of, labels, missing, k) for k, block in enumerate(blocks, start=1)]
     with show_progress(progress, "Reducing chunks", len(leaves)) as advance:
         client = _client()
-        moments = _on_cluster(client, leaves, advance) if client is not None else _in_threads(leaves, advance)
+        moments: M | None = (_in_threads if client is None else partial(_on_cluster, client))(leaves, advance)
     if moments is None:
         raise InputError(
             "the Dask collection has no rows, or none without missing values; check where it is from"
@@ -92,7 +94,13 @@ def _frame_blocks(frame: Any, names: Sequence[str] | None) -> tuple[tuple[str, .
     return tuple(chosen), list(frame.to_delayed())
 
 
-def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -> Moments | None:
+def _reduce(
+    block: Any,
+    moments_of: Callable[[FloatArray, Sequence[str]], M],
+    names: tuple[str, ...],
+    missing: Missing,
+    number: int,
+) -> M | None:
     """The moments of one chunk, None if it has no rows."""
     label = f"Dask (chunk {number})"
     values = _frame_values(block, names, label) if isinstance(block, pd.DataFrame) else np.asarray(block)
@@ -102,7 +110,7 @@ def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -
         sound = np.isfinite(values.sum(dtype=np.float64))
     if not sound:
         values = _without_gaps(values, names, missing, label)
-    return Moments.from_array(values, names) if len(values) else None
+    return moments_of(values, names) if len(values) else None
 
 
 def _frame_values(frame: pd.DataFrame, names: tuple[str, ...], label: str) -> FloatArray:
@@ -124,7 +132,7 @@ def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, 
     return values[~gaps.any(axis=1)]
 
 
-def _merge(parts: Sequence[Moments | None]) -> Moments | None:
+def _merge(parts: Sequence[Any]) -> Any:
     present = [part for part in parts if part is not None]
     return sum(present[1:], start=present[0]) if present else None
 
@@ -139,7 +147,7 @@ def _tree(parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _in_threads(leaves: list[Any], advance: Any) -> Moments | None:
+def _in_threads(leaves: list[Any], advance: Any) -> Any:
     """Use whatever scheduler is set, threads of this process if none is."""
     import dask  # noqa: PLC0415
     from dask.callbacks import Callback  # noqa: PLC0415
@@ -152,10 +160,10 @@ def _in_threads(leaves: list[Any], advance: Any) -> Moments | None:
 
     with Callback(posttask=after):
         (moments,) = dask.compute(_tree(leaves), optimize_graph=False)
-    return moments  # type: ignore[no-any-return]
+    return moments
 
 
-def _on_cluster(client: Any, leaves: list[Any], advance: Any) -> Moments | None:
+def _on_cluster(client: Any, leaves: list[Any], advance: Any) -> Any:
     """Add up groups of chunks as they are done: a group is forgotten as soon as it is part of the sum."""
     from distributed import as_completed  # noqa: PLC0415
 

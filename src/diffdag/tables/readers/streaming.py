@@ -1,4 +1,4 @@
-"""Files of any number of rows -> moments, in bounded memory.
+"""Files of any number of rows -> sums, in bounded memory; `diffdag.tables.moments` makes moments of them.
 
 Columns of all files are matched and checked before the first row is read. Of the rows, only sums are kept.
 """
@@ -21,7 +21,6 @@ from diffdag._base.words import join_names, plural
 from diffdag.tables.accumulator import Accumulator, block_rows
 from diffdag.tables.columns import Source as Columns
 from diffdag.tables.columns import to_float
-from diffdag.tables.moments import Moments, moments_of_sums
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
@@ -36,14 +35,15 @@ _NARROW = 256  # columns up to which decoding needs the cores more than the prod
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
-    """Moments of all rows, and what was left out on the way, one sentence each."""
+class StreamedSums:
+    """Sums over all rows, and what was left out on the way, one sentence each."""
 
-    moments: Moments
+    names: tuple[str, ...]
+    sums: Accumulator
     notes: tuple[str, ...]
 
 
-def stream_moments(
+def stream_sums(
     source: Source,
     kind: Kind | None = None,
     *,
@@ -51,8 +51,8 @@ def stream_moments(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     progress: Progress = None,
-) -> Streamed:
-    """Moments of the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+) -> StreamedSums:
+    """Sums over the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
     check_missing_option(missing)
     parts = [open_part(path, kind) for path in find_files(source, kind)]
     names, notes = _choose(parts, columns, drop)
@@ -65,7 +65,7 @@ def stream_moments(
                 rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
-    return Streamed(rows.moments(), (*notes, *rows.notes()))
+    return StreamedSums(names, rows.sums(), (*notes, *rows.notes()))
 
 
 def _choose(
@@ -154,13 +154,13 @@ class _Rows:
                 self._sums.add(self._block[:, : self._filled].T, overwrite=True)
             self._filled = 0
 
-    def moments(self) -> Moments:
-        """The moments of all rows taken."""
+    def sums(self) -> Accumulator:
+        """The sums over all rows taken."""
         self._flush()
         if self._sums.n == 0:
             why = "every row has missing values" if self._seen else "there are no rows"
             raise InputError(f"{why} in the files given; check the export")
-        return moments_of_sums(self.names, self._sums.n, self._sums.mean, self._sums.scatter)
+        return self._sums
 
     def notes(self) -> tuple[str, ...]:
         """How many rows were dropped, if any."""
