@@ -26,9 +26,10 @@ from diffdag.results.result import DifferenceResult, kept_columns
 from diffdag.results.scatter import edge_scatters
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.degenerate import check_moments
+from diffdag.tables.effective_rows import independent_rows
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import Missing, check_same_columns
-from diffdag.tables.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
+from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only
 
 if TYPE_CHECKING:

@@ -8,9 +8,15 @@ from scipy.signal import lfilter
 from scipy.stats import kendalltau, spearmanr
 
 from diffdag import DiffDagWarning, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.tables.robust import COVARIANCES, common_scores, effective_samples, rank_correlation, table_moments
+from diffdag.tables.effective_rows import effective_samples
+from diffdag.tables.robust import (
+    COVARIANCES,
+    common_scores,
+    rank_correlation,
+    rank_variance_inflation,
+    table_moments,
+)
 from diffdag.tables.robust import _influences as influences
-from diffdag.tables.robust import _loss as loss
 
 NAMES = ("a", "b", "c", "d")
 MIXING = np.array([[1, 0.6, -0.4, 0.8], [0, 1, 0.7, 0], [0, 0, 1, 0.5], [0, 0, 0, 1]])
@@ -243,7 +249,7 @@ def test_influences_are_those_of_the_jackknife(covariance):
 @pytest.mark.parametrize("covariance", RANKS)
 def test_independent_columns_lose_what_theory_says(covariance):
     table = np.random.default_rng(23).standard_normal((1000, 8))
-    found = loss(table, table, rank_correlation(table, covariance), covariance)
+    found = rank_variance_inflation(table, table, rank_correlation(table, covariance), covariance)
     assert found == pytest.approx(np.pi**2 / 9, rel=0.04)
 
 
@@ -259,13 +265,13 @@ def test_the_loss_is_the_variance_of_precision_entries(covariance):
         for row, matrix in zip(expected, (np.cov(table, rowvar=False), ranked), strict=True):
             row[k] = np.linalg.inv(matrix)[np.triu_indices(4, k=1)]
     variances = expected.var(axis=1)
-    found = loss(reference, reference, rank_correlation(reference, covariance), covariance)
+    found = rank_variance_inflation(reference, reference, rank_correlation(reference, covariance), covariance)
     assert found > 1.2
     assert found == pytest.approx(np.median(variances[1] / variances[0]), rel=0.12)
 
 
 @pytest.mark.parametrize("covariance", RANKS)
-def test_columns_that_hardly_ever_vary_do_not_spoil_the_loss(covariance):
+def test_columns_that_hardly_ever_vary_do_not_spoil_the_rank_variance_inflation(covariance):
     tables = [gaussian(3000, seed) for seed in (40, 41)]
     others = [table[:, [0, 2, 3]] for table in tables]
     for table in tables:  # every third row enters the loss, and in two of these the column is 1

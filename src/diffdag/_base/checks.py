@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +47,73 @@ def check_option(option: str, value: object, allowed: Sequence[str], said: str =
         raise InputError(said or f"{option} must be one of {', '.join(allowed)}; it is {value!r}")
 
 
+def is_whole(value: object) -> bool:
+    """Whether this is a whole number, of Python or NumPy; True and False are none."""
+    return isinstance(value, numbers.Integral) and type(value) is not bool
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number other than NaN; True and False are none."""
+    return isinstance(value, numbers.Real) and type(value) is not bool and not math.isnan(value)
+
+
+def check_whole(
+    name: str, value: object, *, least: int | None = None, most: int | None = None, none_ok: bool = False
+) -> None:
+    """Check an option that is a whole number within bounds.
+
+    Examples
+    --------
+    >>> check_whole("fits", 200, least=1)
+    >>> check_whole("fits", 0.5, least=1, none_ok=True)
+    Traceback (most recent call last):
+        ...
+    diffdag._base.errors.InputError: fits must be a whole number, 1 or larger, or None; it is 0.5
+    """
+    if not (is_whole(value) and _within(value, least, most)) and not (none_ok and value is None):
+        raise InputError(f"{name} must be a whole number{_bounds(least, most, none_ok)}; it is {value!r}")
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    none_ok: bool = False,
+) -> None:
+    """Check an option that is a number within bounds; it has to be larger than `above`.
+
+    Examples
+    --------
+    >>> check_number("fdr", 0.05, above=0, most=1)
+    >>> check_number("fdr", 0, above=0, most=1)
+    Traceback (most recent call last):
+        ...
+    diffdag._base.errors.InputError: fdr must be a number, larger than 0, at most 1; it is 0
+    """
+    sound = is_number(value) and _within(value, least, most) and (above is None or value > above)  # type: ignore[operator]
+    if not sound and not (none_ok and value is None):
+        raise InputError(f"{name} must be a number{_bounds(least, most, none_ok, above)}; it is {value!r}")
+
+
+def _within(value: Any, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def _bounds(least: float | None, most: float | None, none_ok: bool, above: float | None = None) -> str:
+    """The bounds in words."""
+    if least is not None and most is not None:
+        words = [f" from {least:,} to {most:,}"]
+    else:
+        words = [] if least is None else [f", {least:,} or larger"]
+        words += [] if above is None else [f", larger than {above:,}"]
+        words += [] if most is None else [f", at most {most:,}"]
+    return "".join([*words, ", or None" if none_ok else ""])
+
+
 def check_rng(rng: object) -> None:
     """Check where randomness comes from."""
-    whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
-    if rng is not None and not whole and not isinstance(rng, np.random.Generator):
+    if rng is not None and not (is_whole(rng) and rng >= 0) and not isinstance(rng, np.random.Generator):  # type: ignore[operator]
         raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")

@@ -16,6 +16,7 @@ from diffdag._base.words import option_words, plural
 from diffdag.tables.columns import CellSource, Source
 from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
 from diffdag.tables.problems import (
+    LEAST_ROWS,
     Missing,
     TableProblem,
     check_column_names,
@@ -33,7 +34,6 @@ from diffdag.tables.readers.provenance import origin_of
 
 Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
 
-_FEWEST = 3  # rows that a covariance needs
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
 
@@ -129,7 +129,7 @@ def align_tables(
     notes += [*shared, *_counts_note(sources, arrays)]
     kept, gaps = _without_gaps(arrays, fit, missing, words)
     found += gaps
-    if all(len(array) >= _FEWEST for array in kept):
+    if all(len(array) >= LEAST_ROWS for array in kept):
         ranges = [_range(array) for array in kept]
         found += find_useless("constant", [_chosen(fit, spread == 0) for spread in ranges], words)
         found += find_extreme_scales(fit, ranges, words)
@@ -188,7 +188,7 @@ def _without_gaps(
     if all(len(array) for array in arrays):
         found += find_useless("empty", [_chosen(names, mask) for mask in empty], labels)
     if missing == "error":
-        enough = all(len(array) >= _FEWEST for array in kept)
+        enough = all(len(array) >= LEAST_ROWS for array in kept)
         rows = f", or drop their rows with {option_words('missing', 'drop')}" if enough else ""
         counts = _counts([mask & some for mask in gaps], names, labels)
         found += find_counts("missing", counts, f"fill them in{rows}", rows=enough)
@@ -210,7 +210,7 @@ def _find_few(
     arrays: list[FloatArray], kept: list[FloatArray], columns: int, missing: Missing, labels: tuple[str, str]
 ) -> list[TableProblem]:
     """Whether too few columns or rows are left."""
-    found: list[TableProblem] = [] if columns > 1 else find_few(_FEWEST, columns, labels[0])
+    found: list[TableProblem] = [] if columns > 1 else find_few(LEAST_ROWS, columns, labels[0])
     for before, after, label in zip(arrays, kept, labels, strict=True):
         if missing == "drop" and len(after) < len(before):
             found += find_few(len(after), 2, label, "without missing values")
@@ -225,7 +225,7 @@ def _find_dependent(
     """Dependent columns among those that are left, looked for here only if there are other problems to tell."""
     places = [k for k, name in enumerate(names) if name in left]
     p, n = len(places), [len(array) for array in arrays]
-    if not 2 <= p <= _WIDEST or min(n) < _FEWEST or max(n) * p**2 > _EFFORT:
+    if not 2 <= p <= _WIDEST or min(n) < LEAST_ROWS or max(n) * p**2 > _EFFORT:
         return []
     sets = []
     for array in arrays:

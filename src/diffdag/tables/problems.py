@@ -23,6 +23,7 @@ from diffdag._base.words import NAMES_SHOWN, drop_words, join_names, option_word
 Missing = Literal["error", "drop"]
 
 CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
+LEAST_ROWS = 3  # that a covariance needs
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
 # Of these, those that a decimal mark alone does not explain.
@@ -210,9 +211,11 @@ def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[TablePro
                 f"{table_words(label)} has {plural(p, 'column')} to compare", fix="at least 2 are needed"
             )
         ]
-    if n < 3:
+    if n < LEAST_ROWS:
         return [
-            TableProblem(f"{table_words(label)} has {plural(n, 'row')} {rows}", fix="at least 3 are needed")
+            TableProblem(
+                f"{table_words(label)} has {plural(n, 'row')} {rows}", fix=f"at least {LEAST_ROWS} are needed"
+            )
         ]
     return []
 

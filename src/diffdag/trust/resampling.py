@@ -41,9 +41,10 @@ from diffdag.estimator import DifferenceDAG
 from diffdag.model.prior_knowledge import precedence
 from diffdag.results.records import Share
 from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.effective_rows import independent_rows
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import Missing, check_shape
-from diffdag.tables.robust import independent_rows, table_scores
+from diffdag.tables.robust import table_scores
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,12 +22,11 @@ from diffdag.tables.columns import Source
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import find_dependent, find_text, raise_problems
+from diffdag.tables.problems import LEAST_ROWS, find_dependent, find_text, raise_problems
 from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
 
 MOST_GROUPS = 20
-LEAST_ROWS = 3
 SPARSE = 0.5  # a column with a larger share of gaps would cost too many rows
 WIDEST = 500  # columns of which to look at linear dependence
 
