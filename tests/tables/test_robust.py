@@ -396,7 +396,7 @@ def test_auto_estimates_from_what_the_moments_are_made_of(covariance):
     [
         (2.9, "2.9 effective samples for the 50 rows of the first table"),
         ((10, 41), "41 effective samples for the 40 rows of the second table"),
-        (np.nan, "nan effective samples"),
+        (np.nan, "effective_samples=nan is not understood"),
         (np.inf, "inf effective samples"),
         ("automatic", "effective_samples='automatic' is not understood"),
         ((10, 10, 10), "is not understood; give 'auto', a number"),

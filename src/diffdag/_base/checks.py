@@ -49,12 +49,12 @@ def check_option(option: str, value: object, allowed: Sequence[str], said: str =
 
 def is_whole(value: object) -> bool:
     """Whether this is a whole number, of Python or NumPy; True and False are none."""
-    return isinstance(value, numbers.Integral) and type(value) is not bool
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral)
 
 
 def is_number(value: object) -> bool:
     """Whether this is a real number other than NaN; True and False are none."""
-    return isinstance(value, numbers.Real) and type(value) is not bool and not math.isnan(value)
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
 
 
 def check_whole(
