@@ -42,7 +42,7 @@ from whole import hold, whole
 from diffdag._base.errors import InputError
 from diffdag.app import cli
 from diffdag.app.serve.options import check_options, settings_of
-from diffdag.app.serve.preview import look
+from diffdag.app.serve.preview import preview_tables
 from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
@@ -194,7 +194,7 @@ def looking(case: tuple[Files, str, Any], folder: Path) -> None:
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
     if any(not path.name.lower().endswith(ENDINGS) for path in paths):
         raise InputError("the server takes no such file")
-    seen = look(paths, [path.name for path in paths], group=group, drop=drop)
+    seen = preview_tables(paths, [path.name for path in paths], group=group, drop=drop)
     json.dumps(seen, allow_nan=False, default=str)
 
 

@@ -155,7 +155,7 @@ def test_objects_that_cannot_be_used(made: Any, group: str, message: str) -> Non
 def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_free_memory", lambda: 10_000.0)
     first, second = dd.split_groups(example(), "condition").values()
-    with pytest.raises(InputError, match=r"150 cells and 6 genes.*GiB.*--columns.*highly_variable"):
+    with pytest.raises(InputError, match=r"150 cells and 6 genes.*GiB.*columns=.*genes='highly_variable'"):
         align_tables(first, second)
     assert align_tables(first, second, columns=["G0", "G1"]).names == ("G0", "G1")
     monkeypatch.setattr(module, "_free_memory", lambda: None)  # a system that does not say

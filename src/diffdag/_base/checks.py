@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import join_names, table_words
 
 
@@ -21,17 +21,22 @@ def default_names(p: int) -> tuple[str, ...]:
 
 def check_names(names: Sequence[str], label: str) -> None:
     """Refuse columns that cannot be told apart by name."""
-    if "" in names:
-        where = names.index("") + 1
-        raise InputError(f"column {where} of {table_words(label)} has no name; name it or remove it")
     check_text(names)
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    raise_problems(find_names(names, label, names))
+
+
+def find_names(names: Sequence[str], label: str, wanted: Collection[str]) -> list[Problem]:
+    """Columns without a name, or with the name of another one, among those that are wanted."""
+    found = []
+    if "" in names and "" in wanted:
+        what = f"column {names.index('') + 1} of {table_words(label)} has no name"
+        found.append(Problem("no-name", what, ("",), advice="name it or remove it"))
+    repeated = tuple(name for name, count in Counter(names).items() if count > 1 and name and name in wanted)
     if repeated:
         verb = "appears" if len(repeated) == 1 else "appear"
-        raise InputError(
-            f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}; "
-            "rename or remove the copies"
-        )
+        what = f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}"
+        found.append(Problem("duplicate-name", what, repeated, advice="rename or remove the copies"))
+    return found
 
 
 def check_text(names: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from threadpoolctl import threadpool_limits
 
 from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.words import Option, using
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -271,8 +272,8 @@ def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int
             yield result
     except TerminatedWorkerError:
         raise InputError(
-            "a worker process was killed, most likely because memory ran out; "
-            "use fewer processes (jobs=, n_jobs=, --jobs)"
+            "a worker process was killed, most likely because memory ran out; use fewer processes ",
+            using(Option("n_jobs")),
         ) from None
     finally:
         with warnings.catch_warnings():

@@ -67,9 +67,7 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
         raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {counted(counts)}")
     repeated = [text for text, times in Counter(wanted).items() if times > 1]
     if repeated:
-        raise InputError(
-            f"group {join_names(repeated)} is chosen twice; choose different ones of {counted(counts)}"
-        )
+        raise InputError(f"group {join_names(repeated)} is chosen twice; choose others of {counted(counts)}")
     return {text: rows_of(text) for text in wanted}
 
 

@@ -110,8 +110,7 @@ def table_moments(
     winsorised 500 0.4
     kendall 447 0.5
     """
-    said = f"covariance={covariance!r} is not known; use one of {join_names(COVARIANCES)}"
-    check_option("covariance", covariance, COVARIANCES, said)
+    check_option("covariance", covariance, COVARIANCES)
     tables = check_table(first, names, "first"), check_table(second, names, "second")
     loss = 1.0
     series = table_scores(*tables, covariance)

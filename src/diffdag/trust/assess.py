@@ -12,7 +12,7 @@ import numpy as np
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
-from diffdag._base.words import join_names, option_words, plural
+from diffdag._base.words import Option, join_names, plural
 from diffdag.estimator import KNOWLEDGE
 from diffdag.results.records import Edge, Sensitivity, Share, Stability
 from diffdag.results.result import DifferenceResult, kept_columns
@@ -191,7 +191,7 @@ def _check_split(model: DifferenceDAG, intervals: str) -> None:
     if intervals != "split":
         raise InputError(f"intervals must be 'split' or None; it is {intervals!r}")
     if model.method != "order":
-        raise InputError(f"split intervals need {option_words('method', 'order')}; leave them out")
+        raise InputError("split intervals need ", Option("method", "order"), "; leave them out")
     if model.effective_samples is not None:
         raise InputError("the rows of a time series cannot be split at random; leave split intervals out")
 

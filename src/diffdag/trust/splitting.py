@@ -24,6 +24,7 @@ from scipy import stats
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
+from diffdag._base.words import Option, using
 from diffdag.model.regression import regress_jointly
 from diffdag.results.records import Edge, estimated_edge
 from diffdag.results.result import DifferenceResult
@@ -204,7 +205,8 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
                 f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
-                "predecessors; leave split intervals out, or keep fewer variables (screen=, --screen)"
+                "predecessors; leave split intervals out, or keep fewer variables ",
+                using(Option("screen")),
             )
         fit = regress_jointly(first, second, i, earlier, causes, i in structure.separate)
         rows = first.n + second.n - 2 - len(earlier) - len(causes)

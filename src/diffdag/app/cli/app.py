@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
 
         if not isinstance(error, InputError):
             raise
-        say(f"error: {error}")
+        say(f"error: {error.words('shell')}")
     return BAD_INPUT
 
 
@@ -127,11 +127,10 @@ def _unread() -> int:
 
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
-    from diffdag._base.words import at_command_line  # noqa: PLC0415
     from diffdag.report.text import printable  # noqa: PLC0415
 
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
-        print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)
+        print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)
 
 
 @contextlib.contextmanager

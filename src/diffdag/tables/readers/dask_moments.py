@@ -11,16 +11,16 @@ import pandas as pd
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_names, default_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.tables.columns import Source
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
-    check_counts,
     check_missing_option,
     check_numeric,
+    find_counts,
 )
 
 M = TypeVar("M")  # moments, which add up with +
@@ -125,10 +125,10 @@ def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, 
     def count(bad: Any) -> list[tuple[str, dict[str, int]]]:
         return [(label, {name: int(k) for name, k in zip(names, bad.sum(axis=0), strict=True) if k})]
 
-    check_counts("infinite", count(np.isinf(values)), "remove them or check the export")
+    raise_problems(find_counts("infinite", count(np.isinf(values))))
     gaps = np.isnan(values)
     if missing == "error":
-        check_counts("missing", count(gaps), "fill them in, or drop their rows with missing='drop'")
+        raise_problems(find_counts("missing", count(gaps)))
     return values[~gaps.any(axis=1)]
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
-from diffdag._base.words import plural
+from diffdag._base.words import Option, plural
 from diffdag.tables.problems import NonNumericColumn, check_numeric
 from diffdag.tables.readers.csv_dialect import Header, read_header
 from diffdag.tables.readers.endings import ARRAYS, CELLS, FEATHER, PARQUET, TEXT, check_file_type, kind_of
@@ -73,7 +73,7 @@ def read_table(
             return read_cells(path, layer, genes)
     if layer is not None or genes is not None:
         option = "layer" if layer is not None else "genes"
-        raise InputError(f"{option} is about .h5ad files, and '{path}' is none; leave it out")
+        raise InputError(Option(option), f" is about .h5ad files, and '{path}' is none; leave it out")
     if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
         raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
     with reading(path, kind):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from diffdag._base.checks import check_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import join_names, plural
 from diffdag.tables.accumulator import Accumulator, block_rows
@@ -27,6 +27,7 @@ from diffdag.tables.problems import (
     check_missing_option,
     check_numeric,
     check_same_columns,
+    unusable_values,
 )
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
 from diffdag.tables.readers.provenance import line_words, mark_origin
@@ -139,11 +140,10 @@ class _Rows:
 
     def _clean(self, part: NDArray[np.float64], file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
-        _refuse("infinite", np.isinf(part), self.names, self.row, file, "remove it or check the export")
+        _refuse("infinite", np.isinf(part), self.names, self.row, file)
         gaps = np.isnan(part)
         if self.missing == "error":
-            remedy = "fill it in, or drop such rows with missing='drop' (--missing drop)"
-            _refuse("missing", gaps, self.names, self.row, file, remedy)
+            _refuse("missing", gaps, self.names, self.row, file)
         kept = part[:, ~gaps.any(axis=0)]
         part[:, : kept.shape[1]] = kept
         return int(kept.shape[1])
@@ -180,16 +180,14 @@ def _numbers(column: Any) -> NDArray[Any]:
     return to_float(pa.chunked_array([column]))
 
 
-def _refuse(
-    what: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part, remedy: str
-) -> None:
+def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part) -> None:
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
-        affected = join_names(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
+        affected = tuple(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
-        raise InputError(f"{what} value of {affected} in {place}; {remedy}")
+        raise_problems([unusable_values(kind, f"{kind} value of {join_names(affected)} in {place}", affected)])
 
 
 def _cores(p: int) -> contextlib.AbstractContextManager[Any]:
