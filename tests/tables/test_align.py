@@ -72,7 +72,7 @@ def frame(**columns):
 # Tables, the kinds of what is wrong, and the columns at fault.
 TABLES = {
     "text": (frame(b="x"), GOOD, "text", "b"),
-    "several texts": (frame(b="x"), frame(c=["y"] * 20), "text", "bc"),
+    "several texts": (frame(b="x", d=GOOD["a"] ** 2), frame(c=["y"] * 20, d=GOOD["b"]), "text", "bc"),
     "one text": (frame(b=["1", "?"] * 10), GOOD, "text", "b"),
     "dates": (frame(b=pd.Timestamp("2024-01-01")), GOOD, "dates", "b"),
     "complex": (frame(b=1j), GOOD, "text", "b"),
@@ -100,9 +100,8 @@ TABLES = {
 def test_unusable_tables_are_told_by_kind(first, second, kind, columns):
     with pytest.raises(InputError) as caught:
         align_tables(first, second)
-    assert [(problem.kind, list(problem.columns)) for problem in caught.value.problems] == [
-        (kind, list(columns))
-    ]
+    (problem,) = caught.value.problems
+    assert (problem.kind, list(problem.columns)) == (kind, list(columns))
     assert "\n" not in str(caught.value)
 
 

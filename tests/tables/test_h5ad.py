@@ -219,7 +219,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         read_table(tmp_path / "other.h5ad")
     with pytest.raises(InputError, match=r"cannot be read as \.h5ad"):
         read_table(tmp_path / "junk.h5ad")
-    with pytest.raises(InputError, match=r"layer is about \.h5ad files"):
+    with pytest.raises(InputError, match=r"layer= is about \.h5ad files"):
         read_table(tmp_path / "table.csv", layer="counts")
     real = builtins.__import__
 
