@@ -419,7 +419,7 @@ def test_series_worth_less_than_three_rows():
 
 def test_unknown_covariance():
     with pytest.raises(
-        InputError, match="covariance must be one of sample, winsorised, spearman.*; it is 'tau'"
+        InputError, match=r"covariance must be one of sample, winsorised, spearman.*; it is 'tau'"
     ):
         table_moments(gaussian(50, 33), gaussian(40, 34), NAMES, covariance="tau")
 
