@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, option_words, spell, using
-from diffdag.app import cli
 from diffdag.app.cli.app import split_names
 from diffdag.app.serve.preview import preview_tables
 from diffdag.tables.align import align_tables

@@ -6,7 +6,6 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -62,63 +61,29 @@ def is_number(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
 
 
-def check_whole(
-    name: str, value: object, *, least: int | None = None, most: int | None = None, none_ok: bool = False
-) -> None:
-    """Check an option that is a whole number within bounds.
-
-    Examples
-    --------
-    >>> check_whole("fits", 200, least=1)
-    >>> check_whole("fits", 0.5, least=1, none_ok=True)
-    Traceback (most recent call last):
-        ...
-    diffdag._base.errors.InputError: fits must be a whole number, 1 or larger, or None; it is 0.5
-    """
-    if not (is_whole(value) and _within(value, least, most)) and not (none_ok and value is None):
-        raise InputError(f"{name} must be a whole number{_bounds(least, most, none_ok)}; it is {value!r}")
-
-
-def check_number(
-    name: str,
-    value: object,
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    none_ok: bool = False,
-) -> None:
-    """Check an option that is a number within bounds; it has to be larger than `above`.
-
-    Examples
-    --------
-    >>> check_number("fdr", 0.05, above=0, most=1)
-    >>> check_number("fdr", 0, above=0, most=1)
-    Traceback (most recent call last):
-        ...
-    diffdag._base.errors.InputError: fdr must be a number, larger than 0, at most 1; it is 0
-    """
-    sound = is_number(value) and _within(value, least, most) and (above is None or value > above)  # type: ignore[operator]
-    if not sound and not (none_ok and value is None):
-        raise InputError(f"{name} must be a number{_bounds(least, most, none_ok, above)}; it is {value!r}")
-
-
-def _within(value: Any, least: float | None, most: float | None) -> bool:
-    return (least is None or value >= least) and (most is None or value <= most)
-
-
-def _bounds(least: float | None, most: float | None, none_ok: bool, above: float | None = None) -> str:
-    """The bounds in words."""
-    if least is not None and most is not None:
-        words = [f" from {least:,} to {most:,}"]
-    else:
-        words = [] if least is None else [f", {least:,} or larger"]
-        words += [] if above is None else [f", larger than {above:,}"]
-        words += [] if most is None else [f", at most {most:,}"]
-    return "".join([*words, ", or None" if none_ok else ""])
-
-
 def check_rng(rng: object) -> None:
     """Check where randomness comes from."""
     if rng is not None and not (is_whole(rng) and rng >= 0) and not isinstance(rng, np.random.Generator):  # type: ignore[operator]
         raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+
+
+def check_whole(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
+    """Check an option that is a whole number, `least` or larger."""
+    if not (none_ok and value is None) and not (is_whole(value) and value >= least):  # type: ignore[operator]
+        tail = " or None" if none_ok else ""
+        raise InputError(f"{name} must be a whole number, {least} or larger{tail}; it is {value!r}")
+
+
+def check_number(
+    name: str, value: object, *, above: float = -math.inf, below: float = math.inf, none_ok: bool = False
+) -> None:
+    """Check an option that is a number strictly between two others."""
+    if not (none_ok and value is None) and not (is_number(value) and above < value < below):  # type: ignore[operator]
+        limits = f"between {above:g} and {below:g}" if below < math.inf else f"larger than {above:g}"
+        raise InputError(f"{name} must be a number {limits}{' or None' if none_ok else ''}; it is {value!r}")
+
+
+def check_jobs(n_jobs: object) -> None:
+    """Check a number of workers: None for one, -1 for one per core."""
+    if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
+        raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")

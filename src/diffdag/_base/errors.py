@@ -88,8 +88,12 @@ class InputError(ValueError):
         return spell(self.args, audience)
 
 
+class NotFittedError(ValueError, AttributeError):
+    """A result was asked for before `fit`."""
+
+
 class DiffDagWarning(UserWarning):
-    """The answer stands, but the user should know something about it."""
+    """The result stands, but the user should know something about it."""
 
 
 def raise_problems(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
