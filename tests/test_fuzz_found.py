@@ -145,7 +145,7 @@ def test_a_polars_frame_with_a_nul_in_a_name():
 def test_an_array_names_no_group():
     table = TABLE.assign(group=["x", "y"] * 10)
     with pytest.raises(InputError, match="has no group"):
-        dd.split_groups(table, "group", first=np.zeros(2), second="y")
+        dd.split_groups(table, "group", [np.zeros(2), "y"])
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ class TestCommandLine:
             raise AssertionError("worked out in vain")
 
         monkeypatch.setattr(dd.DifferenceDAG, "fit", never)
-        monkeypatch.setattr("diffdag.tables.readers.streaming.stream_moments", never)
+        monkeypatch.setattr("diffdag.tables.moments.stream_moments", never)
         for command in (
             ["fit", *tables, "--out", str(out)],
             ["fit", *tables, "--out", str(out / "new" / "newer")],

@@ -86,7 +86,7 @@ def test_columns_and_rows_can_be_left_out(folder, capsys):
         (["first.csv", "--out", "m.csv"], "ends in .npz"),
         (["first.csv", "--out", "no/m.npz"], "its folder does not exist"),
         (["first.npz", "--out", "m.npz"], "cannot be read row by row"),
-        (["first.csv", "--out", "m.npz", "--missing", "fill"], "missing='fill' is not known"),
+        (["first.csv", "--out", "m.npz", "--missing", "fill"], "--missing fill is not known"),
         (["first.csv", "--out", "m.npz", "--columns", "q"], "names 'q'"),
     ],
 )

@@ -42,7 +42,7 @@ from whole import hold, whole
 from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
 from diffdag.app.serve.options import check_options, settings_of
-from diffdag.app.serve.preview import look
+from diffdag.app.serve.preview import preview_tables
 from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
@@ -56,12 +56,12 @@ from diffdag.results import json as exchange
 from diffdag.results.conditions_result import load_conditions
 from diffdag.results.records import CHANGES, Edge
 from diffdag.results.result import load_result
-from diffdag.tables.align import Source, align_tables
-from diffdag.tables.groups import count_groups, split_all_groups, split_groups
-from diffdag.tables.moments import Moments
+from diffdag.tables.align import align_tables
+from diffdag.tables.columns import Source
+from diffdag.tables.groups import count_groups, split_groups
+from diffdag.tables.moments import Moments, stream_moments
 from diffdag.tables.readers.coordinates import check_coordinates, read_coordinates
 from diffdag.tables.readers.files import read_table
-from diffdag.tables.readers.streaming import stream_moments
 from diffdag.trust.permutation import global_test
 
 
@@ -193,7 +193,7 @@ def looking(case: tuple[Files, str, Any], folder: Path) -> None:
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
     if any(not path.name.lower().endswith(ENDINGS) for path in paths):
         raise InputError("the server takes no such file")
-    seen = look(paths, [path.name for path in paths], group=group, drop=drop)
+    seen = preview_tables(paths, [path.name for path in paths], group=group, drop=drop)
     json.dumps(seen, allow_nan=False, default=str)
 
 
@@ -301,9 +301,10 @@ def fit(case: Any, folder: Path) -> None:
 def groups(case: Any, folder: Path) -> None:
     (table, column), one, two, asked = case
     counts = count_groups(table, column)
-    split = split_all_groups(table, column)
+    split = split_groups(table, column)
     hold([str(name) for name in split] == list(counts), "groups differ")
-    split_groups(table, column, one, two) if asked else split_groups(table, column)
+    if asked:
+        split_groups(table, column, [one, two])
 
 
 @target(
@@ -316,7 +317,7 @@ def groups(case: Any, folder: Path) -> None:
 )
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
-    found = fit_conditions(split_all_groups(table, column), model=DifferenceDAG(**model), **wishes)
+    found = fit_conditions(split_groups(table, column), model=DifferenceDAG(**model), **wishes)
     hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
 
 

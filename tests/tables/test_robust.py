@@ -8,9 +8,15 @@ from scipy.signal import lfilter
 from scipy.stats import spearmanr
 
 from diffdag import DiffDagWarning, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.tables.robust import COVARIANCES, common_scores, effective_samples, rank_correlation, table_moments
+from diffdag.tables.effective_rows import effective_samples
+from diffdag.tables.robust import (
+    COVARIANCES,
+    common_scores,
+    rank_correlation,
+    rank_variance_inflation,
+    table_moments,
+)
 from diffdag.tables.robust import _influences as influences
-from diffdag.tables.robust import _loss as loss
 
 NAMES = ("a", "b", "c", "d")
 MIXING = np.array([[1, 0.6, -0.4, 0.8], [0, 1, 0.7, 0], [0, 0, 1, 0.5], [0, 0, 0, 1]])
@@ -233,7 +239,7 @@ def test_influences_are_those_of_the_jackknife():
 
 def test_independent_columns_lose_what_theory_says():
     table = np.random.default_rng(23).standard_normal((1000, 8))
-    found = loss(table, table, rank_correlation(table))
+    found = rank_variance_inflation(table, table, rank_correlation(table))
     assert found == pytest.approx(np.pi**2 / 9, rel=0.04)
 
 
@@ -248,7 +254,7 @@ def test_the_loss_is_the_variance_of_precision_entries():
         for row, matrix in zip(expected, (np.cov(table, rowvar=False), ranked), strict=True):
             row[k] = np.linalg.inv(matrix)[np.triu_indices(4, k=1)]
     variances = expected.var(axis=1)
-    found = loss(reference, reference, rank_correlation(reference))
+    found = rank_variance_inflation(reference, reference, rank_correlation(reference))
     assert found > 1.2
     assert found == pytest.approx(np.median(variances[1] / variances[0]), rel=0.12)
 
@@ -377,7 +383,7 @@ def test_auto_estimates_from_what_the_moments_are_made_of(covariance):
     [
         (2.9, "2.9 effective samples for the 50 rows of the first table"),
         ((10, 41), "41 effective samples for the 40 rows of the second table"),
-        (np.nan, "nan effective samples"),
+        (np.nan, "effective_samples=nan is not understood"),
         (np.inf, "inf effective samples"),
         ("automatic", "effective_samples='automatic' is not understood"),
         ((10, 10, 10), "is not understood; give 'auto', a number"),
@@ -400,7 +406,7 @@ def test_series_worth_less_than_three_rows():
 
 def test_unknown_covariance():
     with pytest.raises(
-        InputError, match="'tau' is not known; use one of 'sample', 'winsorised' and 'spearman'"
+        InputError, match=r"covariance must be one of sample, winsorised, spearman.*; it is 'tau'"
     ):
         table_moments(gaussian(50, 33), gaussian(40, 34), NAMES, covariance="tau")
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from diffdag import InputError, Moments
 from diffdag.tables.accumulator import Accumulator, block_rows
 from diffdag.tables.align import align_tables
+from diffdag.tables.moments import stream_moments
 from diffdag.tables.readers.batches import ahead, find_files
-from diffdag.tables.readers.streaming import stream_moments
 
 NAMES = ["a", "b", "c", "d"]
 

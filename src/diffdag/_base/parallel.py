@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from threadpoolctl import threadpool_limits
 
 from diffdag._base.errors import InputError
+from diffdag._base.words import Option, using
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -253,8 +254,8 @@ def _in_processes(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> 
             yield result
     except TerminatedWorkerError:
         raise InputError(
-            "a worker process was killed, most likely because memory ran out; "
-            "use fewer processes (jobs=, n_jobs=, --jobs)"
+            "a worker process was killed, most likely because memory ran out; use fewer processes ",
+            using(Option("n_jobs")),
         ) from None
     finally:
         with warnings.catch_warnings():

@@ -25,13 +25,13 @@ from diffdag.app.cli.app import (
     check_folder,
     check_workers,
     print_files,
-    read_pair,
     refuse,
     resumable,
     split_methods,
     split_names,
     working,
 )
+from diffdag.app.cli.inputs import read_pair
 
 if TYPE_CHECKING:
     from diffdag.reproduce.experiments.runner import Experiment

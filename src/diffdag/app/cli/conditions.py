@@ -67,11 +67,11 @@ def fit_groups(
     genes: str | None = None,
 ) -> None:
     """Compare the groups of one table, each with the reference or, without one, each with each."""
-    from diffdag.tables.align import read_table  # noqa: PLC0415
-    from diffdag.tables.groups import split_all_groups  # noqa: PLC0415
+    from diffdag.tables.groups import split_groups  # noqa: PLC0415
+    from diffdag.tables.readers.files import read_table  # noqa: PLC0415
 
     chosen = None if groups is None else list(dict.fromkeys([*([reference] if reference else []), *groups]))
-    tables = split_all_groups(read_table(path, text=[group], layer=layer, genes=genes), group, chosen)
+    tables = split_groups(read_table(path, text=[group], layer=layer, genes=genes), group, chosen)
     from diffdag._base.progress import show_bars  # noqa: PLC0415
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
 

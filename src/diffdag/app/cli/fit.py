@@ -26,7 +26,6 @@ from diffdag.app.cli.app import (
     app,
     check_folder,
     print_files,
-    read_pair,
     refuse,
     resumable,
     say,
@@ -34,6 +33,7 @@ from diffdag.app.cli.app import (
     split_numbers,
 )
 from diffdag.app.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
+from diffdag.app.cli.inputs import read_pair
 
 if TYPE_CHECKING:
     from diffdag.results.result import DifferenceResult

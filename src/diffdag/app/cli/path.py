@@ -24,12 +24,12 @@ from diffdag.app.cli.app import (
     app,
     check_folder,
     print_files,
-    read_pair,
     resumable,
     split_names,
     split_numbers,
 )
 from diffdag.app.cli.fit import Method
+from diffdag.app.cli.inputs import read_pair
 
 if TYPE_CHECKING:
     from diffdag.trust.sensitivity import SettingsPath

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_names, default_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import Advance, Progress, show_progress
 from diffdag._base.words import plural
-from diffdag.tables.align import Source
-from diffdag.tables.moments import Moments
+from diffdag.tables.columns import Source
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
-    check_counts,
     check_missing_option,
     check_numeric,
+    find_counts,
 )
 
+M = TypeVar("M")  # moments, which add up with +
 _BRANCHES = 8  # moments added up by one task
 
 
 def dask_moments(
     collection: Any,
+    moments_of: Callable[[FloatArray, Sequence[str]], M],
     names: Sequence[str] | None = None,
     *,
     missing: Missing = "error",
     progress: Progress = None,
-) -> Moments:
-    """Moments of a Dask array or dataframe; see `Moments.from_dask`."""
+) -> M:
+    """Moments of a Dask array or dataframe; see `Moments.from_dask`. `moments_of` makes those of one chunk."""
     check_missing_option(missing)
     try:
         import dask  # noqa: PLC0415
@@ -48,9 +49,9 @@ def dask_moments(
     else:
         raise InputError(f"a {type(collection).__name__} is no Dask collection; give a Dask array or dataframe")
     reduce = dask.delayed(_reduce, pure=False)
-    leaves = [reduce(block, labels, missing, k) for k, block in enumerate(blocks, start=1)]
+    leaves = [reduce(block, moments_of, labels, missing, k) for k, block in enumerate(blocks, start=1)]
     with show_progress(progress, "Reducing chunks", len(leaves)) as advance:
-        moments = _compute(leaves, advance)
+        moments: M | None = _compute(leaves, advance)
     if moments is None:
         raise InputError(
             "the Dask collection has no rows, or none without missing values; check where it is from"
@@ -91,7 +92,13 @@ def _frame_blocks(frame: Any, names: Sequence[str] | None) -> tuple[tuple[str, .
     return tuple(chosen), list(frame.to_delayed())
 
 
-def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -> Moments | None:
+def _reduce(
+    block: Any,
+    moments_of: Callable[[FloatArray, Sequence[str]], M],
+    names: tuple[str, ...],
+    missing: Missing,
+    number: int,
+) -> M | None:
     """The moments of one chunk, None if it has no rows."""
     label = f"Dask (chunk {number})"
     if isinstance(block, pd.DataFrame):
@@ -105,7 +112,7 @@ def _reduce(block: Any, names: tuple[str, ...], missing: Missing, number: int) -
         sound = np.isfinite(values.sum(dtype=np.float64))
     if not sound:
         values = _without_gaps(values, names, missing, label)
-    return Moments.from_array(values, names) if len(values) else None
+    return moments_of(values, names) if len(values) else None
 
 
 def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, label: str) -> FloatArray:
@@ -114,19 +121,19 @@ def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, 
     def count(bad: Any) -> list[tuple[str, dict[str, int]]]:
         return [(label, {name: int(k) for name, k in zip(names, bad.sum(axis=0), strict=True) if k})]
 
-    check_counts("infinite", count(np.isinf(values)), "remove them or check the export")
+    raise_problems(find_counts("infinite", count(np.isinf(values))))
     gaps = np.isnan(values)
     if missing == "error":
-        check_counts("missing", count(gaps), "fill them in, or drop their rows with missing='drop'")
+        raise_problems(find_counts("missing", count(gaps)))
     return values[~gaps.any(axis=1)]
 
 
-def _merge(parts: Sequence[Moments | None]) -> Moments | None:
+def _merge(parts: Sequence[Any]) -> Any:
     present = [part for part in parts if part is not None]
     return sum(present[1:], start=present[0]) if present else None
 
 
-def _compute(leaves: list[Any], advance: Advance) -> Moments | None:
+def _compute(leaves: list[Any], advance: Advance) -> Any:
     """Add up by tasks of a few each, so that no worker ever holds many, wherever Dask computes now."""
     import dask  # noqa: PLC0415
     from dask.callbacks import Callback  # noqa: PLC0415
@@ -146,4 +153,4 @@ def _compute(leaves: list[Any], advance: Advance) -> Moments | None:
         (moments,) = dask.compute(parts[0], optimize_graph=False)
     if waiting:  # a cluster calls nobody back
         advance(len(waiting))
-    return moments  # type: ignore[no-any-return]
+    return moments
