@@ -50,6 +50,6 @@ result.edges[["source", "target", "change", "delta"]].round(2)
 # From above, and from the left.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 6), layout="constrained")
-dd.plot_brain(result, places, axes[0], view="top")
-dd.plot_brain(result, places, axes[1], view="left")
+result.plot_brain(places, axes[0], view="top")
+result.plot_brain(places, axes[1], view="left")
 plt.show()

@@ -16,15 +16,15 @@ from diffdag._base.progress import Progress, ProgressCallback, progress_callback
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
 from diffdag.precision.problem import standardise
-from diffdag.results.conditions_result import ConditionsResult, folder_names
-from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import edge_scatters
+from diffdag.result import ConditionsResult, DifferenceResult
+from diffdag.results.differences import folder_names
 from diffdag.tables.align import Places, Tables, align_tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.trust.checks.suite import check_moments_only
+from diffdag.trust.scatter import edge_scatters
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.fit import OrderSettings
@@ -317,7 +317,8 @@ class _Comparison(DifferenceDAG):
             workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": told}
             result = examine(self, self.both, None, wishes, workers)
             conditional = bool(self.along) and result.stability is not None
-            return replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))
+            result = replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))
+            return DifferenceResult.of(result)
         known = self._knowledge(self.names)
         both = self.moments()
         result = self._fit_moments(self.names, *both, known, self.kept, (), told).result_

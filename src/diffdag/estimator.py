@@ -22,14 +22,15 @@ from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
-from diffdag.results.result import DifferenceResult, kept_columns
-from diffdag.results.scatter import edge_scatters
+from diffdag.result import DifferenceResult
+from diffdag.results.difference import kept_columns
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, independent_rows, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only
+from diffdag.trust.scatter import edge_scatters
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -165,7 +166,12 @@ class DifferenceDAG:
     def _repr_html_(self) -> str:
         from diffdag.report.html.notebook import estimator_html  # noqa: PLC0415
 
-        return estimator_html(self)
+        defaults = {name: known.default for name, known in inspect.signature(type(self)).parameters.items()}
+        # Compared as text: what a user gave may be an array, which has no single answer to ==.
+        given = {
+            name: value for name, value in self.get_params().items() if repr(value) != repr(defaults[name])
+        }
+        return estimator_html(type(self).__name__, given, getattr(self, "result_", None))
 
     def fit(
         self,
@@ -225,7 +231,7 @@ class DifferenceDAG:
         self.check_parameters()
         tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
         workers: Workers = {"n_jobs": self.n_jobs, "client": client, "progress": progress}
-        self.result_ = examine(self, tables, intervals, asked, workers)
+        self.result_ = DifferenceResult.of(examine(self, tables, intervals, asked, workers))
         return self
 
     def fit_tables(self, tables: Tables, *, progress: ProgressCallback | None = None) -> Self:
@@ -333,7 +339,7 @@ class DifferenceDAG:
             kept = kept or Screened(range(len(names)))
             before = _among(knowledge, kept.members)
             result = ordersearch.fit_samples(names, first, second, before, settings, kept)
-        self.result_ = replace(result, notes=(*notes, *result.notes))
+        self.result_ = DifferenceResult.of(replace(result, notes=(*notes, *result.notes)))
         return self
 
     def fit_population(self, first: LinearSEM, second: LinearSEM) -> Self:
@@ -346,12 +352,13 @@ class DifferenceDAG:
         if first.names != second.names:
             raise InputError("the two models have different variables, or the same in another order")
         if self.method == "paper":
-            self.result_ = paper.fit_models(first, second, self._paper_settings())
+            result = paper.fit_models(first, second, self._paper_settings())
         else:
             from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415
 
             before = _among(self._knowledge(first.names), range(len(first.names)))
-            self.result_ = ordersearch.fit_models(first, second, before, self._order_settings(None))
+            result = ordersearch.fit_models(first, second, before, self._order_settings(None))
+        self.result_ = DifferenceResult.of(result)
         return self
 
     def _paper_settings(self) -> paper.PaperSettings:

@@ -15,11 +15,11 @@ import pytest
 from answers import HOSTILE, graph, random_graph
 
 from diffdag._base.errors import InputError
+from diffdag.report.format import NumberFormat, printable
 from diffdag.report.html.page import render_fragment, render_page, render_svg
-from diffdag.report.text import NumberFormat, edge_words, printable
-from diffdag.results.records import Edge, GlobalTest, MeanChange
-from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
+from diffdag.report.words import edge_words
+from diffdag.result import DifferenceResult
+from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange
 
 
 class _Reader(HTMLParser):

@@ -11,13 +11,21 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from diffdag.report.format import printable
 from diffdag.report.html import conditions
 from diffdag.report.html.page import render_page
-from diffdag.report.text import printable
-from diffdag.results.conditions_result import ConditionsResult
-from diffdag.results.records import CHANGES, Check, Edge, MeanChange, NoiseChange, Share, Stability
-from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
+from diffdag.result import ConditionsResult, DifferenceResult
+from diffdag.results.records import (
+    CHANGES,
+    Check,
+    Cloud,
+    Edge,
+    EdgeScatter,
+    MeanChange,
+    NoiseChange,
+    Share,
+    Stability,
+)
 
 PHONE = {"width": 390, "height": 844}
 HOSTILE = [

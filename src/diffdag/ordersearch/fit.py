@@ -21,8 +21,8 @@ from diffdag.ordersearch.core.score import CHANGE
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import Optimum, Problem, search_orders
+from diffdag.results.difference import Difference
 from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -89,7 +89,7 @@ def fit_samples(
     before: BoolArray,
     settings: OrderSettings,
     screened: Screened,
-) -> DifferenceResult:
+) -> Difference:
     """Search over orders of what was kept, and estimate the weights along the best one.
 
     `names` are all variables, the moments those of the kept ones; `before` says what is known of their order.
@@ -102,7 +102,7 @@ def fit_samples(
     noise, means = changed_mechanisms(first, second, answer.order, answer.causes, answer.separate(), before)
     kept = set(first.names)
     out = [name for name in names if name not in kept]
-    return DifferenceResult(
+    return Difference(
         edge_list=edges,
         variables=names,
         delta_entries=_among_all(_precision_difference(answer, fits), screened.members, len(names)),
@@ -127,9 +127,7 @@ def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
     return csr_array((entries.data, (place[entries.row], place[entries.col])), shape=(p, p))
 
 
-def fit_models(
-    first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings
-) -> DifferenceResult:
+def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> Difference:
     """The same for exact models: what is found with as many rows as rounding errors allow to tell apart."""
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
@@ -155,7 +153,7 @@ def fit_models(
         one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
         edges = tuple(_estimated_edges(answer, _regressions(answer, one, two)))
     noise = tuple(_exact_noise(answer, first, second))
-    return DifferenceResult(
+    return Difference(
         edge_list=edges,
         variables=first.names,
         delta_entries=csr_array(first.precision() - second.precision()),

@@ -18,8 +18,8 @@ from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.elimination import refine
 from diffdag.paper.graph import DifferenceGraph, layer_ranks
 from diffdag.precision.api import Penalty, precision_difference
+from diffdag.results.difference import Difference
 from diffdag.results.records import ABSENT_ERRORS, Edge, estimated_edge, model_edges
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 
 
@@ -42,7 +42,7 @@ class PaperSettings:
         }
 
 
-def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> DifferenceResult:
+def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> Difference:
     """Algorithm 1 on moments."""
     p, n = len(first.names), min(first.n, second.n)
     threshold = default_threshold(p, n) if settings.threshold is None else settings.threshold
@@ -52,7 +52,7 @@ def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> Dif
     graph = difference_graph(differences, threshold, settings.equal_noise)
     graph = refine(graph, first, second, threshold)
     edges, thin = _edges_from_samples(graph, first, second)
-    return DifferenceResult(
+    return Difference(
         edge_list=edges,
         delta_entries=answer.entries,
         samples=(first.n, second.n),
@@ -79,12 +79,12 @@ def _penalty(first: Moments, second: Moments, settings: PaperSettings) -> tuple[
     return (0.0, "") if settings.estimator == "plugin" else default_penalty(first, second)
 
 
-def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> DifferenceResult:
+def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> Difference:
     """Algorithm 1 on exact models."""
     threshold = EXACT_THRESHOLD if settings.threshold is None else settings.threshold
     graph = difference_graph(ExactDifferences(first, second), threshold, settings.equal_noise)
     directed = model_edges(graph.edges.directed, first, second)
-    return DifferenceResult(
+    return Difference(
         edge_list=(*directed, *_undirected(graph, first.names)),
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,

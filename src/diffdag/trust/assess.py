@@ -14,15 +14,15 @@ from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.estimator import KNOWLEDGE
+from diffdag.results.difference import Difference, kept_columns
 from diffdag.results.records import Edge, Sensitivity, Share, Stability
-from diffdag.results.result import DifferenceResult, kept_columns
-from diffdag.results.scatter import POINTS, choose_rows, edge_scatters
 from diffdag.tables.align import Tables
 from diffdag.tables.robust import RANKED, Covariance, table_scores
 from diffdag.trust.checks.suite import check_tables
 from diffdag.trust.confidence import DIRECTED, MEAN, NOISE, PAIR
 from diffdag.trust.permutation import permute_tables
 from diffdag.trust.resampling import Kind, NoneFitted, Resamples, Workers, check_journal, resample_tables
+from diffdag.trust.scatter import POINTS, choose_rows, edge_scatters
 from diffdag.trust.sensitivity import sensitivity_note
 from diffdag.trust.settings_path import settings_path
 from diffdag.trust.splitting import measure, split_rows
@@ -113,7 +113,7 @@ def _is_number(value: object, whole: bool = False) -> bool:
 
 def examine(
     model: DifferenceDAG, tables: Tables, intervals: str | None, wishes: Wishes, workers: Workers
-) -> DifferenceResult:
+) -> Difference:
     """Fit two tables, and add all that was asked for, and the checks."""
     plan = Plan.of(**wishes)
     if model.effective_samples is not None and plan.permutations:
@@ -131,12 +131,12 @@ def _examine(
     split: bool,
     told: ProgressCallback | None,
     workers: Workers,
-) -> DifferenceResult:
+) -> Difference:
     held_out = None
     if split:
         tables, held_out = split_rows(tables, model.rng)
     check_journals(model, tables, plan)
-    result = model.fit_tables(tables, progress=told).result_
+    result: Difference = model.fit_tables(tables, progress=told).result_
     said = {name: getattr(model, name) for name in KNOWLEDGE if getattr(model, name) is not None}
     if model.covariance != "sample":
         said["covariance"] = model.covariance
@@ -197,12 +197,12 @@ def _check_split(model: DifferenceDAG, intervals: str) -> None:
 
 
 def weigh(
-    result: DifferenceResult,
+    result: Difference,
     tables: Tables,
     model: DifferenceDAG,
     plan: Plan,
     **workers: Unpack[Workers],
-) -> DifferenceResult:
+) -> Difference:
     """Add the global test, confidence and sensitivity to an answer, as far as they were asked for."""
     rng = _seed(model)
     if plan.permutations:
@@ -239,9 +239,7 @@ def _sensitivity(tables: Tables, model: DifferenceDAG, progress: Progress) -> Se
     return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
 
 
-def with_confidence(
-    result: DifferenceResult, bootstrap: Resamples, halves: Resamples, cutoff: float
-) -> DifferenceResult:
+def with_confidence(result: Difference, bootstrap: Resamples, halves: Resamples, cutoff: float) -> Difference:
     """The answer with a probability for each change, and a bound on false pairs among the stable ones."""
     fits = bootstrap.answers
     shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
@@ -286,7 +284,7 @@ def _stability(bootstrap: Resamples, halves: Resamples, cutoff: float) -> Stabil
     )
 
 
-def control_false_edges(result: DifferenceResult, fdr: float) -> DifferenceResult:
+def control_false_edges(result: Difference, fdr: float) -> Difference:
     """Keep edges of which no more than a share `fdr` is expected to be false.
 
     The surest come first, as long as the expected share of false ones, the mean of one minus the confidence,
@@ -317,7 +315,7 @@ def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
                 yield Edge(edge.source, edge.target, directed=False, confidence=confidence)
 
 
-def _with_edges(result: DifferenceResult, edges: Sequence[Edge], fdr: float) -> DifferenceResult:
+def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Difference:
     """The answer with fewer edges, and everything else in accord with that."""
     position = {name: k for k, name in enumerate(result.variables)}
     edges = [

@@ -36,7 +36,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import regress_jointly
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
 from diffdag.tables.moments import Moments
 from diffdag.trust.resampling import Resamples
 
@@ -49,7 +49,7 @@ SUSPECT = 0.25
 
 
 def extended_bic(
-    result: DifferenceResult,
+    result: Difference,
     first: Moments,
     second: Moments,
     *,
@@ -60,7 +60,7 @@ def extended_bic(
 
     Parameters
     ----------
-    result : DifferenceResult
+    result : Difference
         The answer of either method; an undirected edge takes the direction that fits better.
     first, second : Moments
         Of all variables of the answer's order, at least.
@@ -97,7 +97,7 @@ def extended_bic(
     return _Judge(first, second, causes, either, price, noise).total(*_order(result))
 
 
-def _order(result: DifferenceResult) -> tuple[list[str], list[str]]:
+def _order(result: Difference) -> tuple[list[str], list[str]]:
     """Variables whose order is open, and those after them, causes first."""
     if result.method == "order":
         return [], [str(name) for name in result.settings["search_order"]]  # type: ignore[attr-defined]

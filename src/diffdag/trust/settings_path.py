@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,13 +28,16 @@ from diffdag._base.progress import Advance, Progress, Unthrottled, show_progress
 from diffdag.estimator import DifferenceDAG
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.precision.api import Penalty
-from diffdag.results.result import DifferenceResult, kept_columns
+from diffdag.results.difference import Difference, kept_columns
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.trust.criterion import GAMMA, STABLE, extended_bic, instability
 from diffdag.trust.resampling import Resamples, check_journal, resample_fits
 from diffdag.trust.sensitivity import Setting, SettingMultiples, SettingsPath
+
+if TYPE_CHECKING:
+    from diffdag.result import PathResult
 
 By = Literal["ebic", "stability"]
 WAYS = ("ebic", "stability")
@@ -72,7 +75,7 @@ def settings_path(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
-) -> SettingsPath:
+) -> PathResult:
     """Fit along a path of settings, choose one from the data, and say what depends on it.
 
     Parameters
@@ -102,7 +105,7 @@ def settings_path(
 
     Returns
     -------
-    SettingsPath
+    PathResult
 
     Examples
     --------
@@ -147,8 +150,10 @@ def settings_path(
             **own,  # type: ignore[arg-type]
         )
 
+    from diffdag.result import PathResult  # noqa: PLC0415
+
     walk = _Walk(study, by, halves, fits, given)
-    return walk.path(progress)
+    return PathResult.of(walk.path(progress))
 
 
 def _passing_on(advance: Advance) -> Unthrottled:
@@ -223,14 +228,14 @@ class _Study:
     def model(self, at: SettingMultiples, half: bool = False) -> DifferenceDAG:
         return DifferenceDAG(**{**self.parameters, **self.values(at, half)})
 
-    def fit(self, at: SettingMultiples) -> DifferenceResult:
+    def fit(self, at: SettingMultiples) -> Difference:
         model = self.model(at)
         if self.tables is None:
             assert self.moments is not None  # noqa: S101 - one of both is there
             return model.fit_moments(*self.moments, checks=False).result_
         return model.fit_tables(self.tables).result_
 
-    def criterion(self, result: DifferenceResult) -> float:
+    def criterion(self, result: Difference) -> float:
         if self.moments is not None:
             moments = self.moments
         else:
@@ -284,7 +289,7 @@ class _Walk:
         given: dict[str, Any],
     ) -> None:
         self.study, self.by, self.halves, self.fits = study, by, halves, fits
-        self.results: dict[SettingMultiples, DifferenceResult] = {}
+        self.results: dict[SettingMultiples, Difference] = {}
         self.seen: dict[SettingMultiples, Setting] = {}
         self.axes = AXES[study.method]
         self.multiples = {axis: given[axis] for axis in self.axes}
@@ -383,6 +388,6 @@ def _off(at: SettingMultiples, axis: str) -> float:
     return abs(math.log(asdict(at)[axis]))
 
 
-def _ordered(result: DifferenceResult) -> int:
+def _ordered(result: Difference) -> int:
     """Variables that were not screened out."""
     return len(result.variables) - len(result.settings.get("screened_out", ()))  # type: ignore[arg-type]

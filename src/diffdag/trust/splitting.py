@@ -25,8 +25,8 @@ from scipy import stats
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag.model.regression import regress_jointly
+from diffdag.results.difference import Difference
 from diffdag.results.records import Edge, estimated_edge
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
@@ -50,7 +50,7 @@ class Structure:
     separate: frozenset[int]  # noise variance changed
 
     @classmethod
-    def of(cls, result: DifferenceResult) -> Structure:
+    def of(cls, result: Difference) -> Structure:
         """Read it off an answer of the order search; an undirected edge counts along the order found."""
         order: list[str] = list(result.settings["search_order"])  # type: ignore[call-overload]
         names = tuple(name for name in result.variables if name in set(order))
@@ -90,17 +90,17 @@ def _rows_of(tables: Tables, first: NDArray[np.intp], second: NDArray[np.intp]) 
 
 
 def measure(
-    result: DifferenceResult,
+    result: Difference,
     found_on: tuple[Moments, Moments],
     first: Moments,
     second: Moments,
     before: BoolArray | None = None,
-) -> DifferenceResult:
+) -> Difference:
     """The same changes with weights and intervals from rows that had no part in finding them.
 
     Parameters
     ----------
-    result : DifferenceResult
+    result : Difference
         Of the order search, on other rows.
     found_on : pair of Moments
         Of those other rows, to find the orders that explain them equally well.
@@ -138,7 +138,7 @@ def _wider(edge: Edge, other: Edge) -> Edge:
 
 def _equivalent(
     structure: Structure,
-    result: DifferenceResult,
+    result: Difference,
     found_on: Sequence[Moments],
     before: BoolArray | None,
 ) -> list[Structure]:

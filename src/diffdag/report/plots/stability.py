@@ -39,25 +39,7 @@ LINES: tuple[Any, ...] = ("solid", (0, (4, 3)), (0, (1.5, 2.5)), (0, (6, 2, 1.5,
 
 
 def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-    """Draw how often each edge is found in halves of the rows, along the path of settings.
-
-    Across: the setting, as a multiple of the default, more severe to the right. Up: the share of fits to halves
-    of the rows, drawn at random from both tables, that found a change between the two variables, in whatever
-    direction. Each line is a pair of variables; those of the default answer are coloured, others grey.
-
-    Parameters
-    ----------
-    path : SettingsPath
-        From ``settings_path(..., by="stability")``. Of more than 80 pairs, those found most often are drawn.
-    ax : Axes, optional
-        Where to draw; names stand to its right. Without it, a new figure that pyplot does not know about.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+    """Draw how often halves find each edge; `PathResult.plot_stability` says how to read it.
 
     Examples
     --------

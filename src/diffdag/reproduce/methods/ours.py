@@ -8,7 +8,7 @@ from diffdag._base.arrays import BoolArray
 from diffdag.estimator import DifferenceDAG
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.scoring import graph_of
-from diffdag.results.result import DifferenceResult
+from diffdag.result import DifferenceResult
 from diffdag.tables.moments import Moments
 
 

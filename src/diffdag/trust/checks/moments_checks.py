@@ -11,8 +11,8 @@ from scipy.linalg import LinAlgError, cholesky
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words
 from diffdag.reproduce.planning import effect_lower_bound
+from diffdag.results.difference import Difference
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, WIDEST, changed_noise, settled_names
 
@@ -26,7 +26,7 @@ CONDITION = 1e6
 SHARE = 0.2
 
 
-def check_size(first: Moments, second: Moments, result: DifferenceResult) -> Check:
+def check_size(first: Moments, second: Moments, result: Difference) -> Check:
     """Rows against what regressions need, and against the least that any method needs.
 
     The latter is the argument of the paper's Theorem 4 for changes of partial correlation 0.2: see
@@ -87,7 +87,7 @@ def _condition(moments: Moments) -> tuple[float, tuple[str, ...]]:
     return float(values[-1] / max(values[0], 1e-300)), columns
 
 
-def _screened_out(result: DifferenceResult) -> list[object]:
+def _screened_out(result: Difference) -> list[object]:
     out = result.settings.get("screened_out")
     return out if isinstance(out, list) else []
 
@@ -98,7 +98,7 @@ SLIM = 1.5
 TIES = 2
 
 
-def check_order(result: DifferenceResult) -> Check:
+def check_order(result: Difference) -> Check:
     """Edges without direction, directions nearly tied, and whether the search met its answer twice."""
     settings = result.settings
     starts, reached = settings.get("starts"), settings.get("starts_at_optimum")
@@ -126,7 +126,7 @@ def check_order(result: DifferenceResult) -> Check:
     return Check("order", True, "no other order explains the changes nearly as well", 0, TIES)
 
 
-def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+def check_noise(first: Moments, second: Moments, result: Difference) -> Check | None:
     """Fisher's test of equal residual variances along the order, where the method assumes them equal.
 
     Where it does not, only says which changed. None if there are too few rows.

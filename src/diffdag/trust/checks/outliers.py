@@ -22,8 +22,8 @@ from scipy.linalg import solve_triangular
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.words import join_names
 from diffdag.model.regression import regress_jointly
+from diffdag.results.difference import Difference
 from diffdag.results.records import ABSENT_ERRORS, Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, Part, View, changed_noise
 
@@ -43,7 +43,7 @@ class Carried(NamedTuple):
     rows: list[IndexArray]
 
 
-def check_outliers(view: View, result: DifferenceResult) -> Check:
+def check_outliers(view: View, result: Difference) -> Check:
     """Whether some change falls, or changes by more than half, without a few outlying rows."""
     place = {name: k for k, name in enumerate(view.names)}
     pairs = {

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import option_words
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.robust import COVARIANCES, Covariance, table_scores
@@ -85,7 +85,7 @@ class View:
         return f"use {option_words('covariance', 'winsorised')}, or " if self.covariance == "sample" else ""
 
 
-def causal_names(result: DifferenceResult) -> tuple[str, ...]:
+def causal_names(result: Difference) -> tuple[str, ...]:
     """Variables along the answer's order, causes first, at most 200: those that take part come first in line.
 
     Invariant variables stand before all others where the answer has no total order: given them, what is left of
@@ -105,7 +105,7 @@ def causal_names(result: DifferenceResult) -> tuple[str, ...]:
     return tuple(name for name in names if name in kept)
 
 
-def settled_names(result: DifferenceResult, first: Moments, second: Moments) -> tuple[str, ...]:
+def settled_names(result: Difference, first: Moments, second: Moments) -> tuple[str, ...]:
     """`causal_names`, with what the answer leaves open settled by the moments, not by the order of the columns.
 
     Of variables without an order among themselves that one comes last whose variance, given the others, is most
@@ -120,7 +120,7 @@ def settled_names(result: DifferenceResult, first: Moments, second: Moments) -> 
     return tuple(settled)
 
 
-def _groups(result: DifferenceResult, names: tuple[str, ...]) -> dict[str, int]:
+def _groups(result: Difference, names: tuple[str, ...]) -> dict[str, int]:
     """A number for each variable, the same for neighbours of which the answer does not tell who comes first."""
     if "search_order" not in result.settings:
         layers = (result.invariant, result.unresolved, *result.order)
@@ -156,7 +156,7 @@ def _alike_last(before: list[str], group: list[str], first: Moments, second: Mom
 
 
 def look(
-    tables: Tables, first: Moments, second: Moments, result: DifferenceResult, given: Mapping[str, object]
+    tables: Tables, first: Moments, second: Moments, result: Difference, given: Mapping[str, object]
 ) -> View | None:
     """The view, on the scale that `covariance` in `given` asks for; None if the rows are too few for it.
 
@@ -182,7 +182,7 @@ def look(
     return View(names, (parts[0], parts[1]), covariance)
 
 
-def changed_noise(result: DifferenceResult) -> list[str]:
+def changed_noise(result: Difference) -> list[str]:
     """Variables whose noise variance changed, by the answer."""
     return [change.variable for change in result.noise_list]
 

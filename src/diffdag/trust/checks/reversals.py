@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
+from diffdag.results.difference import Difference
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MOST = 20  # pairs that are tried elsewhere
 Pair = tuple[int, int]
 
 
-def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+def check_reversals(first: Moments, second: Moments, result: Difference) -> Check | None:
     """Whether one reversed edge explains the data with fewer changes; None where orders cannot be compared."""
     from diffdag.ordersearch.search import Problem  # noqa: PLC0415 - numba takes a second to import
 
@@ -72,13 +72,13 @@ def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -
     return Check("reversals", False, says, most, MARGIN)
 
 
-def _known(result: DifferenceResult) -> list[object]:
+def _known(result: Difference) -> list[object]:
     """Which kinds of prior knowledge the answer rests on."""
     known = result.settings.get("known_beforehand")
     return list(known) if isinstance(known, list) else []
 
 
-def _paid(result: DifferenceResult) -> float:
+def _paid(result: Difference) -> float:
     """About what the answer pays, in prices of a change; a noise variance costs 0.6 of one."""
     return len(result.edge_list) + 0.6 * len(result.noise_list)
 
@@ -266,7 +266,7 @@ def _first_residual(
     return max(left, 1e-12 * float(one[target, target]))
 
 
-def _saved_nearby(problem: Problem, names: tuple[str, ...], result: DifferenceResult) -> dict[Pair, float]:
+def _saved_nearby(problem: Problem, names: tuple[str, ...], result: Difference) -> dict[Pair, float]:
     """What a reversal of each changed pair saves at most, where the rest of the order is that of the answer."""
     listed = result.settings.get("search_order")
     place = {name: k for k, name in enumerate(names)}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from diffdag.results.difference import Difference
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.robust import RANKED
@@ -38,7 +38,7 @@ def check_tables(
     tables: Tables,
     first: Moments,
     second: Moments,
-    result: DifferenceResult,
+    result: Difference,
     *,
     given: Mapping[str, object] | None = None,
 ) -> tuple[Check, ...]:
@@ -50,7 +50,7 @@ def check_tables(
         The rows behind the answer.
     first, second : Moments
         Moments that the answer was made from; of the variables that were ordered, where some were screened out.
-    result : DifferenceResult
+    result : Difference
         The answer.
     given : mapping, optional
         Options that were used: ``covariance`` and ``effective_samples`` as in `diffdag.DifferenceDAG`.
@@ -73,7 +73,7 @@ def check_tables(
     >>> tables = align_tables(pair.first.sample(900, rng=1) + 5, pair.second.sample(900, rng=2))
     >>> one, two = (dd.Moments.from_array(table) for table in (tables.first, tables.second))
     >>> result = dd.DifferenceDAG().fit_moments(one, two).result_
-    >>> [check.name for check in check_tables(tables, one, two, result) if not check.fine]
+    >>> [check.name for check in check_tables(tables, one, two, result) if not check.passed]
     ['means']
     """
     options = given or {}
@@ -94,7 +94,7 @@ def check_tables(
     return (*checks, *(check for check in found if check is not None))
 
 
-def check_moments_only(first: Moments, second: Moments, result: DifferenceResult) -> tuple[Check, ...]:
+def check_moments_only(first: Moments, second: Moments, result: Difference) -> tuple[Check, ...]:
     """The checks of an answer that need no rows; parameters as for `check_tables`.
 
     Examples
@@ -105,7 +105,7 @@ def check_moments_only(first: Moments, second: Moments, result: DifferenceResult
     >>> checks = check_moments_only(one, two, dd.DifferenceDAG().fit_moments(one, two).result_)
     >>> [check.name for check in checks]
     ['sample size', 'condition', 'noise variances', 'means', 'order', 'reversals']
-    >>> all(check.fine for check in checks)
+    >>> all(check.passed for check in checks)
     True
     """
     found = (

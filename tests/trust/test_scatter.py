@@ -9,9 +9,9 @@ import pytest
 
 import diffdag as dd
 from diffdag.results.json import from_json, to_json
-from diffdag.results.scatter import POINTS, Cloud, choose_rows, edge_scatters
 from diffdag.tables.align import align_tables
 from diffdag.trust.assess import control_false_edges
+from diffdag.trust.scatter import POINTS, Cloud, choose_rows, edge_scatters
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import JointRegression, regress_jointly
-from diffdag.results.records import Edge
+from diffdag.results.difference import Difference
+from diffdag.results.records import Cloud, Edge, EdgeScatter
 from diffdag.tables.moments import Moments
-
-if TYPE_CHECKING:
-    from diffdag.results.result import DifferenceResult
 
 Rows = tuple[FloatArray, FloatArray]
 
@@ -29,75 +26,20 @@ MOST_EDGES = 100
 DIGITS = 4  # of the spread of a variable: more cannot be seen
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """One condition: points, possibly none, and the line through them.
-
-    Parameters
-    ----------
-    x, y : tuple of float
-        Source and target in some of the rows.
-    slope, intercept : float
-        The line.
-    low, high : float
-        Where the line ends: two standard deviations of the source from its mean.
-    noise : float
-        Standard deviation of the target around the line.
-    """
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    slope: float
-    intercept: float
-    low: float
-    high: float
-    noise: float
-
-    def __post_init__(self) -> None:
-        for name in ("x", "y"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-        if len(self.x) != len(self.y):
-            raise ValueError("a scatter has different numbers of x and y")
-
-
-@dataclass(frozen=True)
-class EdgeScatter:
-    """A changed edge in both conditions.
-
-    Parameters
-    ----------
-    source, target : str
-        The edge.
-    adjusted : bool
-        Whether the target is shown less what its other predecessors contribute; otherwise as it is.
-    scores : bool
-        Whether both are on the scale that ranks suggest, not in the units of the columns.
-    first, second : Cloud
-        The two conditions.
-    """
-
-    source: str
-    target: str
-    adjusted: bool
-    scores: bool
-    first: Cloud
-    second: Cloud
-
-
 def edge_scatters(
-    result: DifferenceResult,
+    result: Difference,
     first: Moments,
     second: Moments,
     rows: Rows | None = None,
     *,
     scores: bool = False,
-    fitted: DifferenceResult | None = None,
+    fitted: Difference | None = None,
 ) -> tuple[EdgeScatter, ...]:
     """The scatters of the largest changes.
 
     Parameters
     ----------
-    result : DifferenceResult
+    result : Difference
         An answer from these moments.
     first, second : Moments
         Of the variables that were ordered.
@@ -105,7 +47,7 @@ def edge_scatters(
         Rows to show, with a column for each of those variables.
     scores : bool
         Whether these are on the scale that ranks suggest.
-    fitted : DifferenceResult, optional
+    fitted : Difference, optional
         The answer as it was fitted, if edges were left out since: the weights come from its regressions.
 
     Examples
@@ -152,7 +94,7 @@ class _Part:
 
 
 def _parts(
-    result: DifferenceResult, edge: Edge, first: Moments, second: Moments, place: dict[str, int]
+    result: Difference, edge: Edge, first: Moments, second: Moments, place: dict[str, int]
 ) -> list[_Part]:
     source, target = place[edge.source], place[edge.target]
     none = np.empty(0)
@@ -198,7 +140,7 @@ def _without(moments: Moments, source: int, target: int, weight: float) -> Momen
     return Moments(moments.names, moments.n, turn @ moments.mean, turn @ moments.scatter @ turn.T)
 
 
-def _causes(result: DifferenceResult, target: str, place: dict[str, int]) -> list[int]:
+def _causes(result: Difference, target: str, place: dict[str, int]) -> list[int]:
     """Those whose effects on the target changed; along a search's order, undirected edges have a cause too."""
     found = result.settings.get("search_order")
     rank = {name: k for k, name in enumerate(found)} if isinstance(found, list) else {}
@@ -212,7 +154,7 @@ def _causes(result: DifferenceResult, target: str, place: dict[str, int]) -> lis
     return causes
 
 
-def _predecessors(result: DifferenceResult, target: str, place: dict[str, int]) -> list[int]:
+def _predecessors(result: Difference, target: str, place: dict[str, int]) -> list[int]:
     """What the target was regressed on: all that precede it in the best order, or in the layers."""
     found = result.settings.get("search_order")
     if isinstance(found, list):
