@@ -54,9 +54,9 @@ def write_together(
     """Write the files of one result: where one cannot be written, all older ones stay as they were.
 
     If the folder is new, or holds nothing but files that are written now, `stale` ones and journals, a folder
-    with the new files takes its place, so that it never holds files of two results. Otherwise, or where the
-    system does not let folders be renamed, each file is replaced in one step, one after the other. Programs
-    that write to the same folder at the same time take turns.
+    with the new files takes its place: for an instant it is not there, and it never holds files of two results.
+    Otherwise, or where the system does not let folders be renamed, each file is replaced in one step, one after
+    the other. Programs that write to the same folder at the same time take turns.
 
     Parameters
     ----------
