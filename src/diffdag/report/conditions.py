@@ -51,7 +51,7 @@ def compared(result: Differences) -> str:
 
 
 def summary(result: Differences) -> str:
-    """The answer as text: the matrix of changes, the order, and what to know."""
+    """Return the result as text: the matrix of changes, the order, and what to know."""
     parts = [headline(result) + "\n" + wrap(compared(result))]
     rows, heads = change_cells(result, ("->", "--"))
     if rows:

@@ -130,12 +130,12 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
                 if found.stable
                 else ""
             )
-            + (f"; {plural(found.failed, 'fit')} gave no answer" if found.failed else ""),
+            + (f"; {plural(found.failed, 'fit')} gave no result" if found.failed else ""),
         )
     if result.sensitivity is not None:
         known = result.sensitivity
         best = "; extended BIC agrees" if known.agrees else f"; extended BIC prefers {known.chosen:g} times"
-        yield f"Other {known.axis}", known.says + best
+        yield f"Other {known.axis}", known.message + best
     if result.checks:
         passed = sum(check.passed for check in result.checks)
         yield "Checks", f"{passed} of {len(result.checks)} find nothing against the assumptions"

@@ -48,7 +48,7 @@ def plot_edge(
     scatter = result.scatter_of(edge.source, edge.target)
     if scatter is None:
         raise InputError(
-            f"the answer has the edge {edge}, but not what it looks like in the rows, which is stored for the "
+            f"the result has the edge {edge}, but not what it looks like in the rows, which is stored for the "
             "largest changes of a fit to data; fit again with this version"
         )
     ax = axes_for(ax, colours, SIZE, (0.13, 0.13, 0.83, 0.77))

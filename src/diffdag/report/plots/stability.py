@@ -32,7 +32,7 @@ Pair = frozenset[str]
 
 SIZE, BOX = (8.8, 4.6), (0.09, 0.13, 0.66, 0.74)  # inches; shares of the figure
 MOST_LINES, NAMED = 80, 16
-OFTEN = 0.5  # pairs outside the default answer have a name if so many halves find them at some setting
+OFTEN = 0.5  # pairs outside the default result have a name if so many halves find them at some setting
 NAME_CHARACTERS = 30
 # Lines often coincide, at 0 and at 1: those below show in the gaps of those above.
 LINES: tuple[Any, ...] = ("solid", (0, (4, 3)), (0, (1.5, 2.5)), (0, (6, 2, 1.5, 2)))
@@ -62,14 +62,14 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     style_axes(ax, colours)
     mark_settings(ax, colours, path, named=True)
     write_names(ax, colours, names)
-    title = "How often each edge is found; edges of the default answer in colour"
+    title = "How often each edge is found; edges of the default result in colour"
     ax.set_title(title, loc="left", fontsize=LABEL, color=colours.ink, pad=18)
     silence_missing_glyphs(ax)
     return ax
 
 
 def _draw_lines(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> list[LineName]:
-    """Draw the pairs, those of the default answer in colour, and return the names of the important ones."""
+    """Draw the pairs, those of the default result in colour, and return the names of the important ones."""
     lines, default = _lines(path), path.settings[path.default_at].pairs
     ranked = sorted(lines, key=lambda pair: (pair not in default, -float(lines[pair].sum())))[:MOST_LINES]
     names: list[LineName] = []
