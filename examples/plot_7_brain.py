@@ -13,8 +13,8 @@ import pandas as pd
 import diffdag as dd
 
 # %%
-# Coordinates in mm: x to the right, y to the front, z up. ``dd.read_coordinates("regions.csv")`` reads
-# them from a table.
+# Coordinates in mm: x to the right, y to the front, z up. ``read_coordinates("regions.csv")`` of
+# ``diffdag.tables.readers.coordinates`` reads them from a table.
 
 one_side = {
     "visual": (10, -90, 2),

@@ -3,79 +3,28 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from diffdag._base.errors import DiffDagWarning, InputError
-    from diffdag.conditions import fit_conditions
-    from diffdag.estimator import DifferenceDAG
-    from diffdag.model.datasets import load_sachs, load_sachs_pair
-    from diffdag.model.sem import LinearSEM, SEMPair, simulate_pair
-    from diffdag.precision.api import precision_difference
-    from diffdag.reproduce.methods.compare import compare_methods
-    from diffdag.result import ConditionsResult, DifferenceResult, PathResult, load
-    from diffdag.results.records import GlobalTest
-    from diffdag.tables.groups import split_all_groups, split_groups
-    from diffdag.tables.moments import Moments
-    from diffdag.tables.readers.coordinates import read_coordinates
-    from diffdag.trust.permutation import global_test
-    from diffdag.trust.resampling import Resamples, resample_fits
-    from diffdag.trust.settings_path import settings_path
-
-# Names are imported on first use: `import diffdag` stays quick.
+# Public names and their homes, imported on first use: `import diffdag` stays quick. Types: __init__.pyi.
 _HOME = {
     "ConditionsResult": "result",
     "DiffDagWarning": "_base.errors",
     "DifferenceDAG": "estimator",
     "DifferenceResult": "result",
-    "GlobalTest": "results.records",
     "InputError": "_base.errors",
     "LinearSEM": "model.sem",
     "Moments": "tables.moments",
-    "PathResult": "result",
-    "Resamples": "trust.resampling",
-    "SEMPair": "model.sem",
     "compare_methods": "reproduce.methods.compare",
     "fit_conditions": "conditions",
-    "global_test": "trust.permutation",
     "load": "result",
-    "load_sachs": "model.datasets",
     "load_sachs_pair": "model.datasets",
     "precision_difference": "precision.api",
-    "read_coordinates": "tables.readers.coordinates",
-    "resample_fits": "trust.resampling",
-    "settings_path": "trust.settings_path",
-    "simulate_pair": "model.sem",
-    "split_all_groups": "tables.groups",
+    "read_table": "tables.readers.files",
+    "settings_path": "refits",
+    "simulate_pair": "model.simulate",
     "split_groups": "tables.groups",
 }
 
-__all__ = [
-    "ConditionsResult",
-    "DiffDagWarning",
-    "DifferenceDAG",
-    "DifferenceResult",
-    "GlobalTest",
-    "InputError",
-    "LinearSEM",
-    "Moments",
-    "PathResult",
-    "Resamples",
-    "SEMPair",
-    "compare_methods",
-    "fit_conditions",
-    "global_test",
-    "load",
-    "load_sachs",
-    "load_sachs_pair",
-    "precision_difference",
-    "read_coordinates",
-    "resample_fits",
-    "settings_path",
-    "simulate_pair",
-    "split_all_groups",
-    "split_groups",
-]
+__all__ = sorted(_HOME)  # noqa: PLE0605 - the stub lists them
 
 
 def __getattr__(name: str) -> object:
@@ -87,4 +36,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return [*__all__, "__version__"]

@@ -23,7 +23,7 @@ import pytest
 from pyarrow import csv
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.app.serve.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base.journal import Journal
-from diffdag.app import cli
 
 PAIR = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_901)
 TABLES = PAIR.first.sample(200, rng=1), PAIR.second.sample(200, rng=2)

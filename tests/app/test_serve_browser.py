@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 
 PHONE = {"width": 390, "height": 844}
 HOSTILE = ['<img src=x onerror="alert(1)">', 'quote\'s "both" & more', "🧬 emoji", "x" * 200]

@@ -217,13 +217,6 @@ def _table(records: Sequence[object], kind: type[Any]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def kept_columns(result: Difference) -> list[int] | None:
-    """Columns of the variables that were not screened out; None for all."""
-    found = result.settings.get("screened_out")
-    out = set(found) if isinstance(found, list) else set()
-    return [k for k, name in enumerate(result.variables) if name not in out] if out else None
-
-
 def same_entries(first: csr_array, second: csr_array) -> bool:
     """Whether two sparse matrices are equal."""
     return bool(first.shape == second.shape and (first - second).count_nonzero() == 0)
