@@ -125,7 +125,7 @@ import diffdag as dd, numpy as np, pandas as pd, tempfile
 rows = np.random.default_rng(0).standard_normal((200, 3))
 first, second = pd.DataFrame(rows[:100]), pd.DataFrame(rows[100:])
 """,
-    "dd.DifferenceDAG(n_jobs=1).fit(first, second, confidence=20, progress=True)",
+    "dd.DifferenceDAG(resamples=20, n_jobs=1).fit(first, second, progress=True)",
     "dd.fit_conditions({'a': first, 'b': second, 'c': first + second.to_numpy()}, progress=True)",
     "dd.settings_path(first, second, n_jobs=1, progress=True); None",
     "resample_fits(first, second, fits=20, n_jobs=1, progress=True); None",

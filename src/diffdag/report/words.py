@@ -175,8 +175,8 @@ def next_steps(result: Difference) -> list[Step]:
         return []
     steps = []
     if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
-        steps.append(Step("How sure each change is", "--confidence 200", "fit(..., confidence=200)"))
+        steps.append(Step("How sure each change is", "--resamples 200", "DifferenceDAG(resamples=200)"))
     if result.edge_list and all(edge.low is None for edge in result.edge_list):
         why = "Intervals from rows that had no part in the search"
-        steps.append(Step(why, "--intervals split", 'fit(..., intervals="split")'))
+        steps.append(Step(why, "--intervals split", 'DifferenceDAG(intervals="split")'))
     return steps
