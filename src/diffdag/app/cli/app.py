@@ -127,7 +127,7 @@ def _unread() -> int:
 
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
         print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)
