@@ -7,6 +7,8 @@ import json
 import pytest
 from makers import DOCS, loaded
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.fixture(scope="module")
 def maker():

@@ -19,6 +19,7 @@ from typer.main import get_command
 import diffdag
 import diffdag.app.cli
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))

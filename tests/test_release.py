@@ -18,6 +18,7 @@ import pytest
 import diffdag
 from diffdag.app import cli
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCE = ROOT / "src" / "diffdag"

@@ -7,6 +7,7 @@ import re
 import pytest
 from makers import DOCS, loaded
 
+pytestmark = pytest.mark.docs
 PAGE = (DOCS / "trust.md").read_text(encoding="utf-8")
 
 

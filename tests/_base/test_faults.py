@@ -34,7 +34,10 @@ from diffdag.ordersearch.core.compiled import compiled
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux"),
+]
 
 
 @pytest.fixture(scope="module")

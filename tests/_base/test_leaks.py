@@ -31,7 +31,10 @@ SEED = 880_700
 MAIN = "from diffdag.__main__ import main; main()"
 # The interpreter keeps the last few thousand names of attributes that were asked for.
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import diffdag as dd
 from diffdag._base.journal import Journal
 from diffdag.app import cli
 
+pytestmark = pytest.mark.faults
 PAIR = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_901)
 TABLES = PAIR.first.sample(200, rng=1), PAIR.second.sample(200, rng=2)
 

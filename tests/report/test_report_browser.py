@@ -19,6 +19,7 @@ from diffdag.results.records import CHANGES, Check, Edge, MeanChange, NoiseChang
 from diffdag.results.result import DifferenceResult
 from diffdag.results.scatter import Cloud, EdgeScatter
 
+pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
