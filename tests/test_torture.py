@@ -276,6 +276,7 @@ def test_ill_conditioned_programmes_come_back():
     assert said.split() == ["True"] * 8
 
 
+@pytest.mark.slow
 def test_one_and_two_threads_give_the_same_bytes():
     code = """
         import os, diffdag as dd

@@ -86,6 +86,7 @@ def test_what_changed_is_kept_with_its_neighbours():
     assert len(parents & members) >= 0.8 * len(parents)
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     pair, first, second = wide_pair()
     seen = []
@@ -113,6 +114,7 @@ def test_no_change_in_a_wide_table_gives_no_edges():
         assert not DifferenceDAG().fit(*tables).result_.edge_list
 
 
+@pytest.mark.slow
 def test_what_is_known_beforehand_holds_in_wide_tables_too():
     pair, first, second = wide_pair()
     source, target = sorted(pair.edges)[0]

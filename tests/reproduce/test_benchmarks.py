@@ -167,6 +167,7 @@ def test_as_many_edges_added_as_deleted(suite):
     assert (pair.first.weights[both] == pair.second.weights[both]).all()
 
 
+@pytest.mark.slow
 def test_a_cell_has_a_process_of_its_own(suite, capsys):
     run_cell = suite["measure"].run_cell
     cell = {"p": 12, "n": 200, "changes": 2, "method": "dtrace", "sets": 2, "seed": 840_400}
@@ -197,6 +198,7 @@ def in_this_process(suite, monkeypatch):
 
 
 @pytest.mark.usefixtures("in_this_process")
+@pytest.mark.slow
 def test_sections_run_and_are_recorded(suite, results, maker, capsys):
     size = replace(suite["tables"].QUICK, **TINY)
     for name in suite["scale"].SECTIONS:

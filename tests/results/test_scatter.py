@@ -177,6 +177,7 @@ def test_edges_left_out_do_not_move_the_lines_of_others(method):
     assert left_out
 
 
+@pytest.mark.slow
 def test_a_list_with_few_false_edges_shows_each_of_them(tables):
     sure = dd.DifferenceDAG().fit(*tables, confidence=20, fdr=0.2, test=False).result_
     assert {(s.source, s.target) for s in sure.scatters} == {(e.source, e.target) for e in sure.edge_list}
