@@ -18,7 +18,7 @@ settings.register_profile("shared machine", deadline=None)  # a busy neighbour i
 settings.load_profile("shared machine")
 
 # A test belongs to the tier of the machinery that it uses; other tiers are marked in their files.
-TIERS = {"chromium": "browser", "cluster": "dask", "client": "dask"}
+TIERS = {"chromium": "browser", "cluster": "dask", "client": "dask", "server": "slow"}
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 

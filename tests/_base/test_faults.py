@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from studies import ROOT
 
 import diffdag as dd
 from diffdag import __main__ as program
@@ -32,7 +33,6 @@ from diffdag.app import cli
 from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
 from diffdag.ordersearch.core.compiled import compiled
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
 pytestmark = [
     pytest.mark.faults,

@@ -14,19 +14,18 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
+from studies import ROOT
 
 import diffdag as dd
 from diffdag.app import cli
 from diffdag.app.serve.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 880_700
 MAIN = "from diffdag.__main__ import main; main()"
 # The interpreter keeps the last few thousand names of attributes that were asked for.

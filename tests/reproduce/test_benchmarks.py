@@ -8,16 +8,15 @@ import json
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from studies import ROOT
 
 import diffdag as dd
 from diffdag.precision.problem import standardise
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
 NAMES = ("admm", "cells", "contest", "growth", "measure", "peers", "record", "scale", "tables")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from studies import DOCS
 
 from diffdag.reproduce.experiments import NAMES, experiment
 from diffdag.reproduce.experiments.figure4 import measured_text
 from diffdag.reproduce.methods import all_methods
 
 pytestmark = pytest.mark.docs
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNS = DOCS / "reproduction"
 PAGE = (DOCS / "reproduction.md").read_text(encoding="utf-8")
 

@@ -6,10 +6,9 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from studies import DOCS
 
 
 @contextmanager
