@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Two processes; tests of one file stay together, which share what is costly to prepare, until one runs out of work.
+PYTEST := -m pytest -n 2 --dist worksteal
 
 # What one runs before a commit: no browser, no built docs, no killed processes, no cluster, nothing slow.
 QUICK  := not (browser or docs or faults or dask or slow)
@@ -45,17 +47,17 @@ warm: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j 2 check warm
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python $(PYTEST)
 
 quick: warm
-	$(BIN)/python -m pytest -n 2 -m "$(QUICK)"
+	$(BIN)/python $(PYTEST) -m "$(QUICK)"
 
 # The same tests with another Python, in an environment of its own.
 other: OTHER := build/$(notdir $(PYTHON))
 other:
 	$(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python -m pytest -n 2 -m "not slow"
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
 lowest: LOWEST := build/lowest
@@ -65,7 +67,7 @@ lowest:
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
 	  --extra cells --extra compare --extra dask --extra polars --output-file $(LOWEST)/lowest.txt pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n 2 -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 dist: $(VENV)/.dev
 	rm -rf dist
@@ -76,8 +78,8 @@ dist: $(VENV)/.dev
 # Compiled code leaves no trace: its tests run a second time as plain Python.
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -n 2 $(wildcard tests/test_*_details.py)
+	$(BIN)/coverage run $(PYTEST)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) $(wildcard tests/*/test_*_details.py) tests/ordersearch/test_walks.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -78,7 +78,7 @@ def literal_algorithm(first, second, zero=1e-8):
     return {e for e in survivors if rank[e[0]] < rank[e[1]]}, {e for e in survivors if rank[e[0]] == rank[e[1]]}
 
 
-TABLE_1 = [(10, 6, 0.05, 50), (50, 35, 0.05, 50), (100, 80, 0.05, 50), (10, 3, 0.2, 200), (30, 4, 0.1, 100)]
+TABLE_1 = [(10, 6, 0.05, 50), (50, 35, 0.05, 50), (100, 80, 0.05, 20), (10, 3, 0.2, 200), (30, 4, 0.1, 100)]
 
 
 @pytest.mark.slow
