@@ -15,7 +15,7 @@ help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
 	@echo "make test    set up, check style and types, run all tests"
 	@echo "make quick   run the tests that take no time: two minutes"
-	@echo "make docs    build the documentation and say where it is"
+	@echo "make docs    check the numbers on its pages, build the documentation"
 	@echo "make other   test with another Python: make other PYTHON=python3.14"
 	@echo "make lowest  test with the oldest packages that pyproject.toml allows"
 	@echo "make dist    build wheel and sdist, and look at them"
@@ -84,6 +84,7 @@ coverage: $(VENV)/.dev
 	$(BIN)/coverage report
 
 docs: $(VENV)/.dev
+	$(BIN)/python -m pytest -q docs/checks
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 	@echo "Open build/docs/index.html in a browser."
 

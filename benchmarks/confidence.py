@@ -28,7 +28,8 @@ from scipy.optimize import minimize
 import diffdag as dd
 from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
-from diffdag.trust.assess import control_false_edges, with_confidence
+from diffdag.trust.confidence import add_confidence
+from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.resampling import resample_tables
 
 SEED = 870_000
@@ -90,7 +91,7 @@ def one(section, seed, number, fits):
         resample_tables(tables, model, count, kind, number, n_jobs=1)
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = with_confidence(result, drawn, split, 0.75)
+    result = add_confidence(result, drawn, split, 0.75)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 

@@ -42,7 +42,7 @@ def one(setting, seed, number):
     rng = np.random.default_rng([seed, SETTINGS.index(setting), number])
     pair = dd.simulate_pair(p, neighbours=neighbours, rng=rng, **options)
     tables = pair.first.sample(n, rng), pair.second.sample(n, rng)
-    split = dd.DifferenceDAG(n_jobs=1, rng=number).fit(*tables, intervals="split").result_
+    split = dd.DifferenceDAG(n_jobs=1, rng=number, intervals="split").fit(*tables).result_
     plain = dd.DifferenceDAG(n_jobs=1).fit(*tables).result_
     exact = [
         Moments(split.variables, ROWS, np.zeros(p), s.covariance() * ROWS) for s in (pair.first, pair.second)

@@ -65,10 +65,12 @@ def now_and_then(seed: int, folder: Path) -> None:
 
     tables = draw(seed)
     model = dd.DifferenceDAG(n_jobs=2)
-    result = model.fit(*tables, confidence=20, test=19, journal=folder / f"journal-{seed}").result_
+    result = (
+        model.set_params(resamples=20, permutations=19).fit(*tables, journal=folder / f"journal-{seed}").result_
+    )
     for picture in (result.plot, result.plot_precision):
         plt.close(picture().figure)
-    dd.settings_path(*tables, penalties=[0.5, 2], n_jobs=2).save(folder / "path")
+    dd.settings_path(*tables, penalties=[0.5, 2], model=dd.DifferenceDAG(n_jobs=2)).save(folder / "path")
     asyncio.run(visit(tables))
 
 

@@ -21,13 +21,14 @@ import numpy as np
 from scipy.special import ndtri
 
 import diffdag as dd
+from diffdag.model.simulate import SEMPair
 
 SEED = 840_000
 PENALTY = 0.3
 NEIGHBOURS = 4
 
 
-def draw(p: int, n: int, changes: int, seed: Sequence[int]) -> tuple[dd.SEMPair, list[np.ndarray]]:
+def draw(p: int, n: int, changes: int, seed: Sequence[int]) -> tuple[SEMPair, list[np.ndarray]]:
     """A pair of sparse models, the same for every number of rows, and a table from each."""
     pair = dd.simulate_pair(
         p, neighbours=NEIGHBOURS, changes=changes, rng=np.random.default_rng([*seed, p, changes])
@@ -68,7 +69,7 @@ def warm_up_fit() -> None:
         default_fit(pair, [dd.Moments.from_array(table) for table in tables])
 
 
-def default_fit(pair: dd.SEMPair, moments: Sequence[dd.Moments]) -> tuple[float, float]:
+def default_fit(pair: SEMPair, moments: Sequence[dd.Moments]) -> tuple[float, float]:
     """Seconds and F1 of ``DifferenceDAG()``."""
     from diffdag.reproduce.methods.ours import result_graph  # noqa: PLC0415
     from diffdag.reproduce.scoring import score  # noqa: PLC0415
@@ -77,7 +78,7 @@ def default_fit(pair: dd.SEMPair, moments: Sequence[dd.Moments]) -> tuple[float,
     return taken, score(pair.changed, result_graph(fitted.result_)).f1
 
 
-def ceiling(pair: dd.SEMPair, tables: Sequence[np.ndarray]) -> float:
+def ceiling(pair: SEMPair, tables: Sequence[np.ndarray]) -> float:
     """F1 of tests of the changed effects given all true causes, Bonferroni over all pairs; none is false."""
     p, n = len(pair.first.names), len(tables[0])
     least = float(-ndtri(0.05 / (p * (p - 1))))

@@ -18,6 +18,7 @@ import numpy as np
 from record import print_table
 
 import diffdag as dd
+from diffdag.model.simulate import SEMPair
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.reproduce.scoring import graph_of, score
 
@@ -44,7 +45,7 @@ NULL = [
 
 @dataclass(frozen=True)
 class Drawn:
-    pair: dd.SEMPair
+    pair: SEMPair
     first: dd.Moments
     second: dd.Moments
     noise: frozenset

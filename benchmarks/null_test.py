@@ -20,7 +20,7 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
-from diffdag.trust.permutation import STATISTICS
+from diffdag.trust.permutation import STATISTICS, global_test
 
 LEVEL = 0.05
 PERMUTATIONS = 199
@@ -49,7 +49,7 @@ def pvalues(pair, rows, rng):
     """Of the test, and of each of its statistics."""
     tables = [model.sample(n, rng) for model, n in zip((pair.first, pair.second), rows, strict=True)]
     tables[1] += rng.standard_normal(tables[1].shape[1])
-    test = dd.global_test(*tables, permutations=PERMUTATIONS, rng=rng)
+    test = global_test(*tables, permutations=PERMUTATIONS, rng=rng)
     return [test.pvalue, *(test.statistics[name] for name in STATISTICS)]
 
 

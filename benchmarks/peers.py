@@ -20,6 +20,7 @@ import numpy as np
 from measure import default_fit, ours, warm_up, warm_up_fit
 
 import diffdag as dd
+from diffdag.model.simulate import SEMPair
 from diffdag.precision.problem import standardise
 from diffdag.reproduce.methods import Method, attempt, find_method
 from diffdag.reproduce.scoring import score
@@ -136,7 +137,7 @@ def graphs(
 
 
 def timed_graph(
-    method: Method, pair: dd.SEMPair, moments: Sequence[dd.Moments], limit: float
+    method: Method, pair: SEMPair, moments: Sequence[dd.Moments], limit: float
 ) -> tuple[float, float | None]:
     """Seconds and F1; no F1 where the time was up. With the user's threads, unlike `attempt.attempt`."""
     attempt.warm_up(method, attempt.COMPILED)
@@ -146,10 +147,10 @@ def timed_graph(
     return time.perf_counter() - start, f1
 
 
-def balanced_pair(p: int, neighbours: float, share: float, rng: np.random.Generator) -> dd.SEMPair:
+def balanced_pair(p: int, neighbours: float, share: float, rng: np.random.Generator) -> SEMPair:
     """A share of the edges is deleted, and as many are added at pairs without one that respect the order."""
     first = dd.simulate_pair(p, neighbours=neighbours, change=0, rng=rng).first
-    place = np.argsort(dd.SEMPair(first, first).order)
+    place = np.argsort(SEMPair(first, first).order)
     edges = np.argwhere(first.weights != 0)
     absent = np.argwhere((first.weights == 0) & (place[:, None] > place[None, :]))
     count = max(1, round(share * len(edges)))
@@ -157,10 +158,10 @@ def balanced_pair(p: int, neighbours: float, share: float, rng: np.random.Genera
     after[tuple(rng.choice(edges, count, replace=False).T)] = 0
     sizes = rng.uniform(0.25, 1, count) * rng.choice([-1, 1], count)
     after[tuple(rng.choice(absent, count, replace=False).T)] = sizes
-    return dd.SEMPair(first, dd.LinearSEM(after, first.noise_variances))
+    return SEMPair(first, dd.LinearSEM(after, first.noise_variances))
 
 
-def true_support(pair: dd.SEMPair) -> np.ndarray:
+def true_support(pair: SEMPair) -> np.ndarray:
     difference = pair.first.precision() - pair.second.precision()
     return support(difference, 1e-9)
 

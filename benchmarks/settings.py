@@ -41,7 +41,7 @@ def trial(task, seed, method, fits):
     rows = {}
     for way in WAYS[1:] if fits else WAYS[1:2]:
         path = dd.settings_path(
-            *tables, model=dd.DifferenceDAG(method=method), by=way, fits=max(fits, 2), rng=k, n_jobs=1
+            *tables, model=dd.DifferenceDAG(method=method, rng=k, n_jobs=1), by=way, fits=max(fits, 2)
         )
         for name, at in ((way, path.chosen_at), ("default", path.default_at)):
             setting = path.settings[at]

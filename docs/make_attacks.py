@@ -1,4 +1,4 @@
-"""Fill docs/attacks.md from the newest runs in benchmarks/results/.
+"""Fill docs/dev/attacks.md from the newest runs in benchmarks/results/.
 
     .venv/bin/python docs/make_attacks.py
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))
 from record import RESULTS, fill, kept, markdown  # noqa: E402
 
-PAGE = HERE / "attacks.md"
+PAGE = HERE / "dev" / "attacks.md"
 Run = dict[str, Any]
 
 

@@ -3,7 +3,7 @@
     .venv/bin/python docs/make_benchmarks.py
 
 Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced. Runs of `--quick` are never shown.
-A picture carries a digest of what it shows, by which a test knows whether it is out of date.
+A picture carries a digest of what it shows, by which `make docs` tells whether it is out of date.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Run with ``.venv/bin/python docs/make_picture.py``; the same code and data give 
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 from matplotlib import rc_context
@@ -31,7 +30,7 @@ def draw(axes: Axes, path: Path) -> None:
 
 def main() -> None:
     first, second = load_sachs_pair("u0126")
-    result = replace(diffdag.DifferenceDAG().fit(first, second).result_, labels=("baseline", "u0126"))
+    result = diffdag.DifferenceDAG().fit(first, second, labels=("baseline", "u0126")).result_
     draw(result.plot(), HERE / "picture.svg")
     print(result.summary())
     draw(diffdag.settings_path(first, second).plot(), HERE / "trust" / "path.svg")

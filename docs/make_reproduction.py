@@ -36,7 +36,7 @@ def take_over(folder: Path) -> None:
         if path.name.endswith(KEPT):
             shutil.copyfile(path, target / path.name)
             if path.name == "figure4-half.csv":  # `diffdag plan` quotes it
-                shutil.copyfile(path, HERE.parent / "src" / "diffdag" / "experiments" / path.name)
+                shutil.copyfile(path, HERE.parent / "src" / "diffdag" / "reproduce" / "experiments" / path.name)
         elif path.suffix == ".csv":
             (target / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
 

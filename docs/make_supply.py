@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))
 from record import fill, markdown  # noqa: E402
 
-PAGE = HERE / "supply.md"
+PAGE = HERE / "dev" / "supply.md"
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = ("cells", "compare", "dask", "polars")  # dev is for those who work on diffdag
 COLUMNS = ("package", "asked for by", "version", "licence", "last release", "MB", "known vulnerabilities")

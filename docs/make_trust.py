@@ -1,4 +1,4 @@
-"""Fill docs/trust.md, and draw its picture, from the newest full runs in benchmarks/results/.
+"""Fill docs/dev/trust_measured.md, and draw its picture, from the newest full runs in benchmarks/results/.
 
     .venv/bin/python docs/make_trust.py
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "benchmarks"))
 from record import RESULTS, fill, kept, markdown  # noqa: E402
 
-PAGE = HERE / "trust.md"
+PAGE = HERE / "dev" / "trust_measured.md"
 PICTURE = HERE / "trust" / "reliability.svg"
 Run = dict[str, Any]
 SEED = 870_000
@@ -93,7 +93,7 @@ def draw(ax: Axes, run: Run) -> None:
 
 
 def digest(runs: dict[str, Run]) -> str:
-    """What the picture shows, in short; by it a test knows whether it is out of date."""
+    """What the picture shows, in short; `make docs` tells by it whether the picture is out of date."""
     shown = [runs.get(name) for name in RELIABILITY]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:16]
 

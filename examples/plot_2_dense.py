@@ -27,7 +27,7 @@ for seed in range(5):
         rows.append({"method": name, "claimed": reached.claimed, "f1": reached.f1})
 
 # %%
-# ``claimed`` counts edges in the answer; three would be right. ``f1`` is 1 if all edges are found,
+# ``claimed`` counts edges in the result; three would be right. ``f1`` is 1 if all edges are found,
 # directed, and none besides.
 
 means = pd.DataFrame(rows).groupby("method").mean().loc[METHODS]

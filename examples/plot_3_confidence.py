@@ -3,7 +3,8 @@ How sure is each change?
 ========================
 
 Fits to resamples of both tables show which changes come out again. Their shares, calibrated on
-simulations, give each edge the probability that it is right; ``fdr`` keeps a list with few false edges.
+simulations, give each edge the probability that it is right, if the data are like the simulated ones;
+``fdr`` keeps a list with few false edges.
 """
 
 import matplotlib.pyplot as plt
@@ -16,10 +17,10 @@ import diffdag as dd
 
 pair = dd.simulate_pair(8, neighbours=4, changes=4, rng=29)
 first, second = pair.first.sample(200, rng=1), pair.second.sample(200, rng=2)
-result = dd.DifferenceDAG().fit(first, second, confidence=40).result_
+result = dd.DifferenceDAG(resamples=40).fit(first, second).result_
 
 table = result.edges[["source", "target", "delta", "confidence"]]
-table["right"] = [(edge.source, edge.target) in pair.edges for edge in result.edge_list]
+table["right"] = [edge in pair.edges for edge in zip(table["source"], table["target"], strict=True)]
 table.round(2)
 
 # %%
@@ -47,5 +48,5 @@ print(f"p = {result.global_test.pvalue:.3f}")
 # %%
 # And the list in which, on average, one edge in twenty at most is false:
 
-strict = dd.DifferenceDAG().fit(first, second, confidence=40, fdr=0.05).result_
+strict = dd.DifferenceDAG(resamples=40, fdr=0.05).fit(first, second).result_
 strict.edges[["source", "target", "directed", "confidence"]].round(2)

@@ -17,7 +17,7 @@ result = dd.fit_conditions(tables, reference="baseline")
 print("order:", ", ".join(result.order))
 
 # %%
-# One row an edge, one column a drug: the effect at baseline minus the effect under the drug.
+# One row per edge, one column per drug: the effect at baseline minus the effect under the drug.
 
 result.matrix.round(2)
 

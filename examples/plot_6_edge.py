@@ -2,19 +2,16 @@
 One edge, seen in the rows
 ==========================
 
-Before you believe a changed effect, look at it: both clouds, both lines. The target is shown less what
-its other causes contribute, so the slopes are the effects that the answer states.
+Before you believe a changed effect, look at it: both clouds, both lines. Shown are partial residuals, the
+target minus the fitted contributions of its other causes, so the slopes are the effects that are stated.
 """
-
-from dataclasses import replace
 
 import matplotlib.pyplot as plt
 
 import diffdag as dd
 
 without, drug = dd.load_sachs_pair("u0126")
-result = dd.DifferenceDAG().fit(without, drug).result_
-result = replace(result, labels=("without", "u0126"))
+result = dd.DifferenceDAG().fit(without, drug, labels=("without", "u0126")).result_
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
 result.plot_edge("Erk", "PKA", axes[0])

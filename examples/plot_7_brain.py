@@ -13,8 +13,8 @@ import pandas as pd
 import diffdag as dd
 
 # %%
-# Coordinates in mm: x to the right, y to the front, z up. ``dd.read_coordinates("regions.csv")`` reads
-# them from a table.
+# Coordinates in mm: x to the right, y to the front, z up. ``read_coordinates("regions.csv")`` of
+# ``diffdag.tables.readers.coordinates`` reads them from a table.
 
 one_side = {
     "visual": (10, -90, 2),
@@ -50,6 +50,6 @@ result.edges[["source", "target", "change", "delta"]].round(2)
 # From above, and from the left.
 
 fig, axes = plt.subplots(1, 2, figsize=(11, 6), layout="constrained")
-dd.plot_brain(result, places, axes[0], view="top")
-dd.plot_brain(result, places, axes[1], view="left")
+result.plot_brain(places, axes[0], view="top")
+result.plot_brain(places, axes[1], view="left")
 plt.show()

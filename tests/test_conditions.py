@@ -202,7 +202,8 @@ def test_the_papers_method_goes_pair_by_pair():
             {"tables": [np.eye(3), np.eye(3)]},
             "conditions need names and are a list; give a dict, {name: table}",
         ),
-        ({"confidence": 3}, "confidence must be a whole number of fits"),
+        ({"model": dd.DifferenceDAG(resamples=3)}, "resamples must be a whole number, 20 or larger"),
+        ({"model": dd.DifferenceDAG(intervals="split")}, "split intervals are for two conditions"),
         ({"journal": 3}, "journal must be the path of a folder"),
     ],
 )
@@ -220,8 +221,8 @@ def test_a_condition_with_very_few_rows_does_not_cost_the_others_their_variables
         with pytest.raises(dd.InputError, match="'tiny' has 5 rows, and ordering 11 variables") as caught:
             dd.fit_conditions(tables, reference=reference)
         assert "takes 17 in each condition; leave it out (--groups; or drop it" in str(caught.value)
-        assert "(screen=3, --screen 3)" in str(caught.value)
-    asked = dd.fit_conditions(tables, reference="c0", model=dd.DifferenceDAG(screen=3))
+        assert "max_variables=3" in str(caught.value)
+    asked = dd.fit_conditions(tables, reference="c0", model=dd.DifferenceDAG(max_variables=3))
     assert len(asked.order) == 3
     del tables["tiny"]
     assert len(dd.fit_conditions(tables, reference="c0").order) == 11
@@ -238,9 +239,9 @@ def test_moments_are_checked_and_cannot_be_resampled():
     usual = dd.DifferenceDAG().fit_moments(*reduced.values()).result_
     assert dd.fit_conditions(reduced).pairs["c0", "c1"] == replace(usual, labels=("c0", "c1"))
     assert len(usual.checks) > 3
-    for options in ({"confidence": 20}, {"fdr": 0.1}, {"model": dd.DifferenceDAG(confidence=20)}):
+    for options in ({"resamples": 20}, {"fdr": 0.1}):
         with pytest.raises(dd.InputError, match="needs rows to resample, and moments have none"):
-            dd.fit_conditions(reduced, **options)
+            dd.fit_conditions(reduced, model=dd.DifferenceDAG(**options))
 
 
 def test_resamples_keep_to_the_common_order(tmp_path):
@@ -250,8 +251,8 @@ def test_resamples_keep_to_the_common_order(tmp_path):
     model = dd.DifferenceDAG(n_jobs=1)
     (alone,) = model.fit(tables["c0"], tables["c2"]).result_.edge_list
     assert not alone.directed
-    options = {"reference": "c0", "model": model, "journal": tmp_path}
-    result = dd.fit_conditions(tables, confidence=20, **options)
+    options = {"reference": "c0", "model": model.set_params(resamples=20), "journal": tmp_path}
+    result = dd.fit_conditions(tables, **options)
     assert result.notes == (GIVEN_THE_ORDER,)
     place = {name: k for k, name in enumerate(result.order)}
     for one in result.pairs.values():
@@ -265,16 +266,16 @@ def test_resamples_keep_to_the_common_order(tmp_path):
     assert result.summary().count("if the common order is right") == 1
     kept = {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")}
     assert {path.parent.name for path in kept} == {"1-c0-c1", "2-c0-c2"}
-    assert dd.fit_conditions(tables, **options | {"model": dd.DifferenceDAG(n_jobs=1, confidence=20)}) == result
+    assert dd.fit_conditions(tables, **options) == result
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*.journal")} == kept
 
 
 def test_resamples_of_two_conditions_are_the_usual_ones():
     models, rng = several(2, p=4, conditions=1)
     tables = tables_of(models, rng, 200)
-    model = dd.DifferenceDAG(n_jobs=1, confidence=20)
-    usual = model.fit(*tables.values(), fdr=0.2).result_
-    result = dd.fit_conditions(tables, model=model, fdr=0.2)
+    model = dd.DifferenceDAG(n_jobs=1, resamples=20)
+    usual = model.set_params(fdr=0.2).fit(*tables.values()).result_
+    result = dd.fit_conditions(tables, model=model.set_params(fdr=0.2))
     assert result.pairs["c0", "c1"] == replace(usual, labels=("c0", "c1"))
     assert result.notes == ()
 

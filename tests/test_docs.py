@@ -18,7 +18,7 @@ from studies import DOCS, ROOT
 from typer.main import get_command
 
 import diffdag
-import diffdag.app.cli
+from diffdag.__main__ import commands
 
 pytestmark = pytest.mark.docs
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
@@ -60,20 +60,11 @@ def test_code_on_a_page_is_python(name):
 def test_python_in_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(*ONE_PROCESS)
-    pair = diffdag.simulate_pair(5, neighbours=3, changes=1, rng=4)
-    tables = [model.sample(300, rng=k) for k, model in enumerate((pair.first, pair.second, pair.second))]
-    names = dict(zip("abc", tables, strict=True))
-    folder = tmp_path / "runs" / "healthy"
-    folder.mkdir(parents=True)
-    frame = pytest.importorskip("pandas").DataFrame(tables[0], columns=pair.first.names)
-    frame.to_parquet(folder / "1.parquet")
-    for name in ("diseased.npz", "more.npz"):
-        diffdag.Moments.from_array(tables[1], names=pair.first.names).save(name)
     blocks = PYTHON.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert blocks
     for block in blocks:
-        quicker = block.replace("confidence=200", "confidence=20, test=99")
-        exec(compile(quicker, "README.md", "exec"), names)  # noqa: S102
+        quicker = block.replace("resamples=200", "resamples=20, permutations=99")
+        exec(compile(quicker, "README.md", "exec"), {})  # noqa: S102
     assert (tmp_path / "answer" / "report.html").exists()
 
 
@@ -172,8 +163,7 @@ def test_formulas_are_mathml(pages):
 def test_the_reference_has_every_public_name_and_every_command(pages):
     anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("api/")))
     assert {f"diffdag.{name}" for name in diffdag.__all__} <= anchors
-    commands = get_command(diffdag.app.cli.app.app).commands
-    assert {f"diffdag-{name}" for name in commands} <= anchors
+    assert {f"diffdag-{name}" for name in get_command(commands()).commands} <= anchors
 
 
 @pytest.mark.parametrize("width", [1280, 390])

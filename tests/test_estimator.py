@@ -1,7 +1,11 @@
 """DifferenceDAG: from two tables, two sets of moments or two models to the answer."""
 
 import functools
+import inspect
 import itertools
+import pickle
+import pydoc
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +16,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, simulate_pair
-from diffdag.paper.fit import _edges_from_samples
+from diffdag._base.errors import NotFittedError
+from diffdag.paper.fit import PaperFit, PaperSettings, _edges_from_samples
 from diffdag.paper.graph import DifferenceGraph, EdgeSet
 from diffdag.results.records import CHANGES
 
@@ -157,7 +162,7 @@ def test_adding_constants_to_columns_changes_nothing(seed, estimator, shifts):
 @pytest.mark.parametrize("estimator", ["plugin", "dantzig", "dtrace"])
 def test_moments_are_enough(estimator):
     first, second = two_tables(0)
-    expected = Paper(estimator=estimator).fit(first, second, points=0).result_
+    expected = Paper(estimator=estimator).set_params(stored_rows=0).fit(first, second).result_
     moments = Moments.from_array(first), Moments.from_array(second)
     from_moments = Paper(estimator=estimator).fit_moments(*moments).result_
     assert replace(from_moments, checks=()) == replace(expected, checks=())
@@ -313,7 +318,9 @@ def test_with_too_few_rows_for_all_predecessors_only_the_causes_count():
     tables = [np.random.default_rng(k).standard_normal((6, 6)) for k in range(2)]
     edges = EdgeSet(directed=frozenset({(0, 1), (0, 3)}), undirected=frozenset())
     graph = DifferenceGraph((), ((0,), (1, 2, 3, 4, 5)), (), edges, prune_size=0, complete=True)
-    found, notes = _edges_from_samples(graph, *(Moments.from_array(table) for table in tables))
+    moments = (Moments.from_array(table) for table in tables)
+    fit = PaperFit(*moments, None, None, graph, 0.1, PaperSettings("dtrace", 0.1, 0.1, False, 1), 0.1)
+    found, notes = _edges_from_samples(fit)
     weights = [np.linalg.lstsq(np.insert(t[:, [1, 3]], 0, 1, axis=1), t[:, 0])[0][1:] for t in tables]
     assert [str(edge) for edge in found] == ["X2 -> X1", "X4 -> X1"]
     assert [edge.weight_first for edge in found] == pytest.approx(list(weights[0]))
@@ -488,11 +495,15 @@ def test_parameters_are_stored_and_read_back():
         "tiers": [["a"], ["b"]],
         "required": ["a->b"],
         "forbidden": [("b", "a")],
-        "covariance": "kendall",
+        "covariance": "spearman",
         "effective_samples": 20.0,
-        "screen": 7,
-        "confidence": 40,
+        "max_variables": 7,
+        "missing": "drop",
+        "resamples": 40,
         "fdr": 0.1,
+        "permutations": 99,
+        "intervals": "split",
+        "stored_rows": 3,
         "rng": 3,
         "n_jobs": 2,
     }
@@ -544,6 +555,38 @@ def test_unknown_parameters_are_refused():
 def test_values_that_are_refused(name, value, says):
     with pytest.raises(InputError, match=f"{name}.*{says}"):
         Paper(**{name: value}).fit(*two_tables(0))
+
+
+def test_manners_of_an_estimator(tmp_path):
+    """What scikit-learn's checks ask for, as far as an estimator of two tables can have it."""
+    first, second = two_tables(0)
+    copies = first.copy(), second.copy()
+    est = DifferenceDAG(rng=3)
+    assert set(vars(est)) == set(est.get_params())  # nothing but parameters before fit
+    assert repr(est) == "DifferenceDAG(rng=3)"
+    for name in ("result_", "feature_names_in_", "n_features_in_"):
+        with pytest.raises(NotFittedError, match=rf"no {name} yet; call fit\(first, second\)"):
+            getattr(est, name)
+    with pytest.raises(AttributeError, match="no attribute 'results'"):
+        est.results  # noqa: B018
+    names = [f"v{k}" for k in range(first.shape[1])]
+    est.fit(pd.DataFrame(first, columns=names), pd.DataFrame(second, columns=names), labels=("x", "y"))
+    assert list(est.feature_names_in_) == names
+    assert est.n_features_in_ == len(names)
+    assert est.result_.labels == ("x", "y")
+    np.testing.assert_array_equal(first, copies[0])
+    np.testing.assert_array_equal(second, copies[1])
+    again = pickle.loads(pickle.dumps(est))  # noqa: S301 - our own
+    assert again.result_ == est.result_
+    assert again.fit(first, second).result_.edge_list == est.fit(first, second).result_.edge_list
+    assert list(est.feature_names_in_) == [f"X{k + 1}" for k in range(len(names))]
+
+
+def test_every_option_is_visible():
+    shown = pydoc.plain(pydoc.render_doc(DifferenceDAG))
+    for name, parameter in inspect.signature(DifferenceDAG).parameters.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert re.search(rf"^ \|  (\w+, )?{name}(, \w+)? : ", shown, re.MULTILINE), name
 
 
 def test_a_bad_value_is_no_reason_to_lose_the_last_answer():

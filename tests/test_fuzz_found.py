@@ -17,17 +17,19 @@ from hostile_files import npy_bytes, npy_claiming, zipped
 from scipy import sparse
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.preview import group_columns
+from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
 from diffdag.results.conditions_result import remove_conditions
 from diffdag.results.records import Edge
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
 from diffdag.tables.moments import Moments
+from diffdag.tables.readers.coordinates import read_coordinates
 from diffdag.tables.readers.files import read_table
-from diffdag.trust.settings_path import settings_path
+from diffdag.trust.permutation import global_test
 
 TABLE = pd.DataFrame(np.random.default_rng(880_900).standard_normal((20, 3)), columns=list("abc"))
 
@@ -100,7 +102,7 @@ def test_coordinates_whose_metadata_are_damaged(tmp_path):
     table = pa.table({"region": ["a"], "x": [1.0], "y": [2.0], "z": [3.0]})
     damaged = {"pandas": '{"columns": [{"name": "x"}], "index_columns": [], "column_indexes": []}'}
     pyarrow.feather.write_feather(table.replace_schema_metadata(damaged), tmp_path / "t.feather")
-    assert dd.read_coordinates(tmp_path / "t.feather") == {"a": (1.0, 2.0, 3.0)}
+    assert read_coordinates(tmp_path / "t.feather") == {"a": (1.0, 2.0, 3.0)}
 
 
 def test_moments_of_more_rows_than_can_be_counted():
@@ -116,7 +118,7 @@ def test_a_page_looks_for_groups_among_numbers_of_half_precision(tmp_path):
 def test_a_column_of_coordinates_that_is_there_twice(tmp_path):
     (tmp_path / "regions.csv").write_text("region,x,x,y,z\na,1,2,3,4\n")
     with pytest.raises(InputError, match="has the column 'x' more than once; leave one of them"):
-        dd.read_coordinates(tmp_path / "regions.csv")
+        read_coordinates(tmp_path / "regions.csv")
 
 
 # Tables in memory.
@@ -198,8 +200,8 @@ def test_a_number_is_no_list_of_columns(option):
 
 def test_few_permutations_are_refused_wherever_they_are_given():
     with pytest.raises(InputError, match="19 or more"):
-        dd.global_test(TABLE, TABLE + 1, permutations=3)
-    assert dd.global_test(TABLE, TABLE * 2, permutations=19).permutations == 19
+        global_test(TABLE, TABLE + 1, permutations=3)
+    assert global_test(TABLE, TABLE * 2, permutations=19).permutations == 19
 
 
 @pytest.mark.parametrize("none", [[], 10**400, [10**400]])
@@ -229,7 +231,7 @@ def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     def fail(*_args, **_options):
         raise MemoryError
 
-    monkeypatch.setattr("diffdag.model.sem.simulate_pair", fail)
+    monkeypatch.setattr("diffdag.model.simulate.simulate_pair", fail)
     assert cli.run(["simulate", "--p", "3", "--neighbours", "1", "--samples", "9", "--out", "x"]) == 2
     assert capsys.readouterr().err.startswith("diffdag: error: memory ran out; ")
 

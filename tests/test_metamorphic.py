@@ -30,7 +30,6 @@ from metamorphic import (
 from diffdag import DiffDagWarning, DifferenceDAG, LinearSEM, Moments, load_result
 from diffdag.precision.api import ESTIMATORS
 from diffdag.precision.problem import standardise
-from diffdag.tables.align import align_tables
 
 WAYS = {"order": {"method": "order"}, "order-equal": {"method": "order", "noise": "equal"}}
 WAYS |= {f"paper-{name}": {"method": "paper", "estimator": name} for name in ESTIMATORS}
@@ -152,7 +151,7 @@ def test_tables_of_any_kind_give_the_same_answer(way, study):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiffDagWarning)
         for first, second in kinds:
-            result = model(way).fit_tables(align_tables(first, second)).result_
+            result = model(way).fit(first, second).result_
             assert replace(result, checks=expected.checks, scatters=expected.scatters) == expected
 
 

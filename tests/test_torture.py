@@ -18,6 +18,7 @@ from diffdag.precision import dantzig
 from diffdag.precision.problem import standardise
 from diffdag.results.json import from_json
 from diffdag.tables.moments import moments_of_sums
+from diffdag.trust.permutation import global_test
 
 ESTIMATORS = ("dantzig", "dtrace", "kliep", "plugin")
 WAYS = {
@@ -287,7 +288,7 @@ def test_one_and_two_threads_give_the_same_bytes():
         print(dd.fit_conditions({"a": first, "b": second, "c": first[:1000]}).to_json())
         wide = dd.simulate_pair(p=150, neighbours=3, changes=2, rng=900402)
         tables = wide.first.sample(2000, rng=1), wide.second.sample(100, rng=2)
-        print(dd.global_test(*tables, permutations=19))
+        print(global_test(*tables, permutations=19))
         both = [dd.Moments.from_array(table) for table in tables]
         print([part.scatter.tobytes().hex()[::97] for part in both])
         print(dd.precision_difference(*both, method="dtrace", penalty=0.5).matrix.tobytes().hex()[::97])
@@ -300,10 +301,10 @@ def test_one_and_two_threads_give_the_same_bytes():
 def test_the_global_test_does_not_see_units_and_offsets():
     first, second = tables()
     scale = 10.0 ** np.array([-12, 12, -6, 6, 0])
-    plain = dd.global_test(first, second, permutations=99, rng=0)
-    assert plain.pvalue == dd.global_test(first * scale, second * scale, permutations=99, rng=0).pvalue
-    assert plain.pvalue == dd.global_test(first + 1e6, second - 1e6, permutations=99, rng=0).pvalue
-    assert dd.global_test(first, first[::-1], permutations=99, rng=0).pvalue > 0.5
+    plain = global_test(first, second, permutations=99, rng=0)
+    assert plain.pvalue == global_test(first * scale, second * scale, permutations=99, rng=0).pvalue
+    assert plain.pvalue == global_test(first + 1e6, second - 1e6, permutations=99, rng=0).pvalue
+    assert global_test(first, first[::-1], permutations=99, rng=0).pvalue > 0.5
 
 
 def test_moments_keep_their_digits_around_large_means(tmp_path):
@@ -339,6 +340,6 @@ def test_a_wild_row_among_those_that_measure_is_refused():
         wild = first.copy()
         wild[row] *= 1e30
         with pytest.raises(dd.InputError, match=r"linearly dependent in the first|differs between the tables"):
-            dd.DifferenceDAG(rng=0).fit(wild, second, intervals="split")
+            dd.DifferenceDAG(rng=0, intervals="split").fit(wild, second)
         refused += 1
     assert refused == 8

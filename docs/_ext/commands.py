@@ -11,15 +11,14 @@ from sphinx.util.docutils import SphinxDirective
 from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 
-import diffdag.app.cli  # noqa: F401 - puts the commands together
-from diffdag.app.cli.app import app as program
+from diffdag.__main__ import commands
 
 
 class Commands(SphinxDirective):
     """A section for each command: what it does, how it is called, its arguments and options."""
 
     def run(self) -> list[nodes.Node]:
-        group = get_command(program)
+        group = get_command(commands())
         assert isinstance(group, TyperGroup)
         return [self._section(group.commands[name], name) for name in sorted(group.commands)]
 

@@ -11,6 +11,11 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
 
 INTERRUPTED = 130
 TO_END = ("SIGTERM", "SIGHUP")  # a request to end, a terminal that was closed
@@ -22,14 +27,27 @@ def main() -> None:
     try:
         _end_on_signals(received)
         _open_streams()
-        from diffdag.app.cli import run  # noqa: PLC0415 - see above
-
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = INTERRUPTED
         with contextlib.suppress(OSError, KeyboardInterrupt):
             print("diffdag: interrupted", file=sys.stderr)
     sys.exit(128 + received[0] if received and code == INTERRUPTED else code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line, the words after the program's name, and return its exit code."""
+    commands()
+    from diffdag.app.cli.app import run as run_command  # noqa: PLC0415 - see above
+
+    return run_command(arguments)
+
+
+def commands() -> typer.Typer:
+    """Return the program with every command, those of the rooms `app` and `reproduce`."""
+    from diffdag.app.cli.app import app  # noqa: PLC0415
+
+    return app
 
 
 def _end_on_signals(received: list[int]) -> None:

@@ -5,33 +5,27 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from diffdag import pipeline
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
-from diffdag.precision.problem import standardise
-from diffdag.results.conditions_result import ConditionsResult, folder_names
-from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import edge_scatters
+from diffdag.pipeline import ModelOptions, Prepared
+from diffdag.result import ConditionsResult, DifferenceResult, folder_names
 from diffdag.tables.align import Places, Tables, align_tables
-from diffdag.tables.degenerate import check_moments
-from diffdag.tables.moments import Moments, check_comparable, choose
+from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.readers.h5ad import shared_genes
-from diffdag.trust.checks.suite import check_moments_only
+from diffdag.trust.options import Assessment
 
 if TYPE_CHECKING:
-    from diffdag.ordersearch.fit import OrderSettings
     from diffdag.ordersearch.screen import Screened
-    from diffdag.ordersearch.search import Optimum, Problem
-    from diffdag.trust.assess import Wishes
-    from diffdag.trust.resampling import Workers
+    from diffdag.ordersearch.search import Optimum
 
 Pair = tuple[str, str]
 NO_SHARED_ORDER = (
@@ -51,11 +45,7 @@ def fit_conditions(
     model: DifferenceDAG | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
-    missing: Missing = "error",
-    confidence: int | None = None,
-    fdr: float | None = None,
-    journal: str | Path | None = None,
-    points: int | None = None,
+    journal: str | PathLike[str] | None = None,
     progress: Progress = None,
 ) -> ConditionsResult:
     """Compare two or more conditions, with one causal order for all of them.
@@ -69,31 +59,26 @@ def fit_conditions(
         The condition that all others are compared with. Left out, each is compared with each.
     model : DifferenceDAG, optional
         How to compare; the default one if left out. With more than two conditions `effective_samples` is one
-        number for all, or ``"auto"``.
-    columns, drop, missing
-        As for `DifferenceDAG.fit`; with moments `missing` is not used.
-    confidence, fdr : number, optional
-        As for `DifferenceDAG.fit`; the model's own if left out. With more than one comparison resamples are
-        fitted along the common order, and both are about the changes if it is right. Moments cannot be
-        resampled.
+        number for all, or ``"auto"``. With more than one comparison its resamples are fitted along the common
+        order, and confidence and `fdr` are about the changes if it is right. `intervals` is for two conditions.
+    columns, drop
+        As for `DifferenceDAG.fit`.
     journal : path, optional
         A folder that keeps finished resamples, each comparison's in a folder of its own: an interrupted run
         continues.
-    points : int, optional
-        As for `DifferenceDAG.fit`.
     progress : bool or callable, optional
         As for `DifferenceDAG.fit`.
 
     Returns
     -------
     ConditionsResult
-        One `DifferenceResult` a comparison. With two conditions it is that of `DifferenceDAG.fit`.
+        One `DifferenceResult` per comparison. With two conditions it is that of `DifferenceDAG.fit`.
 
     Notes
     -----
     The score of an order is the sum of its scores in all comparisons, so that each of them helps to direct the
     edges of the others: on four conditions of 10 variables with 341 rows each, F1 rises from 0.92 to 0.95
-    (benchmarks/conditions.py). Every comparison pays the same for a change as it would by itself. Without any
+    (benchmarks/conditions.py). Every comparison has the penalties that it would have by itself. Without any
     change, 2 to 3 % of data sets of four conditions give an edge in some comparison with a reference, and
     3 to 6 % if each is compared with each; with nine conditions and a reference it is about 4 %. Where that is
     too much, give the model a larger `penalty`.
@@ -112,62 +97,57 @@ def fit_conditions(
             f"conditions need names and are a {type(tables).__name__}; give a dict, {{name: table}}"
         )
     compared = _comparisons(list(tables), reference)
-    parameters = _parameters(model, tables, confidence, fdr, journal, points)
+    model = model or DifferenceDAG()
+    options, wanted = model.model_options(), model.assessment(journal)
+    wanted = pipeline.suited(wanted, options)
+    _check_options(options, wanted, tables)
     notes: list[str] = []
     if columns is None:
         columns, notes = shared_genes(list(tables.values()), drop)
         drop = drop if columns is None else None
-    parts = _align(dict(tables), compared, columns, drop, missing)
-    steps = {pair: _Comparison(**parameters).take(pair, *part) for pair, part in parts.items()}
-    order: tuple[str, ...] = ()
-    shared = parameters["method"] == "order"
+    shared = options.method == "order"
     if not shared and len(compared) > 1:
         notes.append(NO_SHARED_ORDER)
-    places = {
-        pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
-    }
-    with progress_callback(progress, "Estimating the differences") as told:
+    parts = _align(dict(tables), compared, columns, drop, model.missing)
+    folders = folder_names(compared)
+    with progress_callback(progress, "Estimating the differences") as callback:
+        steps = [
+            _Comparison.of(pair, *part, options, _with_journal(wanted, folders[pair]), callback)
+            for pair, part in parts.items()
+        ]
+        order: tuple[str, ...] = ()
         if shared:
-            for pair, step in steps.items():
-                step.check_journals(places[pair])
-            order = _search(list(steps.values()), told)
+            for step in steps:
+                if step.tables is not None:
+                    pipeline.check_journals(step.tables, options, step.wanted, searched=len(steps) > 1)
+            steps, order = _search(steps, options, callback)
         pairs = {}
-        with show_progress(told if len(steps) > 1 else None, "Comparisons", len(steps)) as advance:
-            for pair, step in steps.items():
-                pairs[pair] = replace(step.finish(told, places[pair], points), labels=pair)
+        with show_progress(callback if len(steps) > 1 else None, "Comparisons", len(steps)) as advance:
+            for step in steps:
+                pairs[step.labels] = step.result(options, callback)
                 advance()
     if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
         notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
 
 
-def _parameters(
-    model: DifferenceDAG | None,
-    tables: Mapping[str, Any],
-    confidence: int | None,
-    fdr: float | None,
-    journal: str | Path | None,
-    points: int | None,
-) -> dict[str, Any]:
-    """How to compare, checked as far as the values of the tables do not matter."""
-    parameters = (model or DifferenceDAG()).get_params()
-    parameters |= {
-        name: value for name, value in (("confidence", confidence), ("fdr", fdr)) if value is not None
-    }
-    DifferenceDAG(**parameters).check_parameters()
-    from diffdag.trust.assess import Plan  # noqa: PLC0415 - resamples are fitted by the estimator
+def _with_journal(wanted: Assessment, folder: str) -> Assessment:
+    return wanted if wanted.journal is None else replace(wanted, journal=Path(wanted.journal) / folder)
 
-    Plan.of(confidence=parameters["confidence"], fdr=parameters["fdr"], journal=journal, points=points)
-    if len(tables) > 2 and isinstance(parameters["effective_samples"], (tuple, list)):
+
+def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[str, Any]) -> None:
+    """Refuse what does not go with these conditions, as far as the values of the tables do not matter."""
+    if len(tables) > 2 and isinstance(options.effective_samples, (tuple, list)):
         raise InputError(
             f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
         )
-    for name in ("confidence", "fdr"):
-        if parameters[name] is not None and any(isinstance(table, Moments) for table in tables.values()):
+    if wanted.intervals is not None:
+        raise InputError("split intervals are for two conditions, with DifferenceDAG.fit; leave them out")
+    for name in ("resamples", "fdr", "permutations"):
+        if getattr(wanted, name) and any(isinstance(table, Moments) for table in tables.values()):
             raise InputError(
                 f"{name} needs rows to resample, and moments have none; give tables, or leave it out"
             )
-    return parameters
 
 
 def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
@@ -221,168 +201,121 @@ def _align(
     }
 
 
-class _Comparison(DifferenceDAG):
-    """One comparison in two steps, so that something can happen in between: the search for a common order."""
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """One comparison on its way through the pipeline."""
 
     labels: Pair
-    names: tuple[str, ...]
-    both: Any  # aligned tables, or two moments
-    kept: Screened | None = None
-    optimum: Optimum | None = None
+    tables: Tables | None  # None where only moments are known
+    prepared: Prepared
+    wanted: Assessment
+    optimum: Optimum | None = None  # of the common search
     along: tuple[str, ...] = ()  # the common order, if resamples have to keep to it
-    latest: tuple[tuple[int, ...] | None, tuple[Moments, Moments]] | None = None
 
-    def take(
-        self,
+    @classmethod
+    def of(
+        cls,
         labels: Pair,
         first: Any,
         second: Any,
         names: tuple[str, ...],
         notes: tuple[str, ...],
         places: Places,
+        options: ModelOptions,
+        wanted: Assessment,
+        callback: ProgressCallback | None,
     ) -> _Comparison:
-        """Tables, or moments, over the same variables."""
-        self.labels, self.names = labels, names
-        reduced = isinstance(first, Moments)
-        self.both = (first, second) if reduced else Tables(first, second, names, notes, places)
-        return self
-
-    def rank(self, progress: ProgressCallback | None, *, always: bool = False) -> bool:
-        """Choose which variables to keep, if all are too many; whether they are."""
-        from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415
-
-        if self.kept is None and isinstance(self.both, Tables):
-            self.kept = super()._screen_rows(self.both, progress)
-        if self.kept is None and (always or len(self.names) > self.most()):
-            first, second = self.moments()
-            self.kept = screen(standardise(first, second), first.n, second.n, progress or silent)
-        return self.kept is not None
-
-    def most(self) -> int:
-        """So many variables can be ordered with the rows of this comparison."""
-        first, second = self.moments()
-        return self._most(first.n, second.n)
-
-    def moments(self) -> tuple[Moments, Moments]:
-        """Of the variables that are kept."""
-        if isinstance(self.both, Tables):
-            return self._moments(self.both, self.kept)
-        chosen = [self.names[k] for k in self.members]
-        return self.both[0].select(chosen), self.both[1].select(chosen)
+        """Prepare tables, or moments, over the same variables."""
+        if isinstance(first, Moments):
+            return cls(labels, None, pipeline.prepare_moments(first, second, options, labels), wanted)
+        tables = Tables(first, second, names, notes, places)
+        return cls(labels, tables, pipeline.prepare(tables, options, callback), wanted)
 
     @property
-    def members(self) -> Sequence[int]:
-        """The variables that are kept."""
-        return range(len(self.names)) if self.kept is None else self.kept.members
+    def rows(self) -> dict[str, int]:
+        """Rows of both conditions."""
+        return dict(zip(self.labels, (self.prepared.first.n, self.prepared.second.n), strict=True))
 
-    def problem(self, settings: OrderSettings) -> Problem:
-        """What is to be searched."""
-        from diffdag.ordersearch.fit import problem_of  # noqa: PLC0415
+    def most(self, options: ModelOptions) -> int:
+        """So many variables can be ordered with the rows of this comparison."""
+        return options.most_variables(self.prepared.first.n, self.prepared.second.n)
 
-        first, second = self.moments()
-        for part, label in zip((first, second), self.labels, strict=True):
-            check_moments(part.names, part.n, part.scatter, label, mean=part.mean)
-        check_comparable(first, second, self.labels)
-        known = self._knowledge(self.names)
-        block = np.ix_(self.members, self.members)
-        before = (
-            np.zeros((len(self.members),) * 2, bool) if known is None else np.ascontiguousarray(known[block])
-        )
-        return problem_of(first, second, before, len(self.names), settings)
+    def keeping(self, screened: Screened, options: ModelOptions) -> _Comparison:
+        """The comparison over some of its variables."""
+        prepared, members = self.prepared, screened.members
+        if self.tables is not None:
+            first, second = pipeline.moments_of(self.tables, options, members)
+        else:
+            chosen = [prepared.names[k] for k in members]
+            first, second = prepared.first.select(chosen), prepared.second.select(chosen)
+        return replace(self, prepared=replace(prepared, first=first, second=second, screened=screened))
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, and the common order: refits of these rows must not lose what the others know."""
-        parameters = super().get_params(deep)
-        if self.along:
-            parameters["required"] = [*(self.required or ()), *itertools.pairwise(self.along)]
-        return parameters
-
-    def check_journals(self, journal: Path | None) -> None:
-        """Refuse journals of other runs before the search."""
-        if isinstance(self.both, Tables):
-            from diffdag.trust.assess import Plan, check_journals  # noqa: PLC0415
-
-            plan = Plan.of(confidence=self.confidence, fdr=self.fdr, journal=journal)
-            check_journals(self, self.both, plan, searched=True)
-
-    def finish(
-        self, told: ProgressCallback | None, journal: Path | None, points: int | None
-    ) -> DifferenceResult:
-        """The answer, along the common order if there is one, with all that `fit` adds to it."""
-        if isinstance(self.both, Tables):
-            from diffdag.trust.assess import examine  # noqa: PLC0415
-
-            wishes: Wishes = {"confidence": self.confidence, "fdr": self.fdr, "journal": journal}
-            wishes["points"] = points
-            workers: Workers = {"n_jobs": self.n_jobs, "client": None, "progress": told}
-            result = examine(self, self.both, None, wishes, workers)
-            conditional = bool(self.along) and result.stability is not None
-            return replace(result, notes=(*result.notes, *[GIVEN_THE_ORDER] * conditional))
-        known = self._knowledge(self.names)
-        both = self.moments()
-        result = self._fit_moments(self.names, *both, known, self.kept, (), told).result_
-        return replace(result, checks=check_moments_only(*both, result), scatters=edge_scatters(result, *both))
-
-    def _moments(self, tables: Tables, kept: Screened | None) -> tuple[Moments, Moments]:
-        which = None if kept is None else tuple(kept.members)
-        if self.latest is None or self.latest[0] != which:
-            self.latest = which, super()._moments(tables, kept)
-        return self.latest[1]
-
-    def _screen_rows(self, tables: Tables, progress: ProgressCallback | None) -> Screened | None:
-        return super()._screen_rows(tables, progress) if self.kept is None else self.kept
-
-    def _order_settings(self, progress: ProgressCallback | None) -> OrderSettings:
-        return replace(super()._order_settings(progress), optimum=self.optimum)
+    def result(self, options: ModelOptions, callback: ProgressCallback | None) -> DifferenceResult:
+        """The result, along the common order if there is one, with all that `fit` adds to it."""
+        fit = pipeline.search(self.prepared, options, callback, optimum=self.optimum)
+        if self.tables is None:
+            found = pipeline.assess_moments(fit, self.prepared)
+        else:
+            tables, wanted, along = self.tables, self.wanted, self.along
+            found = pipeline.assess(fit, self.prepared, tables, options, wanted, callback, along=along)
+            if along and found.stability is not None:
+                found = replace(found, notes=(*found.notes, GIVEN_THE_ORDER))
+        return DifferenceResult.of(replace(found, labels=self.labels))
 
 
-def _search(steps: list[_Comparison], progress: ProgressCallback | None) -> tuple[str, ...]:
+def _search(
+    steps: list[_Comparison], options: ModelOptions, callback: ProgressCallback | None
+) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
-    from diffdag.ordersearch.joint import search_jointly  # noqa: PLC0415
+    from diffdag.ordersearch.joint import search_jointly  # noqa: PLC0415 - numba takes a second to import
 
-    _screen(steps, progress)
-    settings = steps[0]._order_settings(progress)
-    problems = [step.problem(settings) for step in steps]
+    steps = _screen(steps, options, callback)
+    settings = options.order_settings(callback)
+    problems = []
+    for step in steps:
+        pipeline.validate(step.prepared, step.labels)
+        first, second, names = step.prepared.first, step.prepared.second, step.prepared.names
+        before = step.prepared.before([names.index(name) for name in first.names])
+        problems.append(settings.problem(first, second, before, len(names)))
     optima = search_jointly(problems, settings.rng, settings.jobs, settings.progress)
-    order = tuple(steps[0].names[steps[0].members[k]] for k in optima[0].best.order)
-    for step, optimum in zip(steps, optima, strict=True):
-        step.optimum = optimum
-        step.along = order if len(steps) > 1 and step.order is None else ()
-    return order
+    order = tuple(steps[0].prepared.first.names[k] for k in optima[0].best.order)
+    along = order if len(steps) > 1 and options.order is None else ()
+    both = zip(steps, optima, strict=True)
+    return [replace(step, optimum=optimum, along=along) for step, optimum in both], order
 
 
-def _screen(steps: list[_Comparison], progress: ProgressCallback | None) -> None:
+def _screen(
+    steps: list[_Comparison], options: ModelOptions, callback: ProgressCallback | None
+) -> list[_Comparison]:
     """Where all variables are too many, keep what most seems to take part in some comparison."""
-    if not any([step.rank(progress) for step in steps]):  # noqa: C419 - all of them have to rank
-        return
-    _refuse_small(steps)
-    for step in steps:
-        step.rank(progress, always=True)
-    ranked = [step.kept.ranked for step in steps if step.kept is not None]
-    turns = itertools.chain.from_iterable(itertools.zip_longest(*ranked))
+    names = steps[0].prepared.names
+    if not any(step.prepared.screened or len(names) > step.most(options) for step in steps):
+        return steps
+    _refuse_small(steps, options)
+    ranked = [step.prepared.screened or pipeline.screen_moments(step.prepared, callback) for step in steps]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*(own.ranked for own in ranked)))
     union = [k for k in dict.fromkeys(turns) if k is not None]
-    chosen = tuple(union[: min(step.most() for step in steps)])
-    for step in steps:
-        if step.kept is not None:
-            step.kept = replace(step.kept, ranked=chosen)
+    chosen = tuple(union[: min(step.most(options) for step in steps)])
+    return [step.keeping(replace(own, ranked=chosen), options) for step, own in zip(steps, ranked, strict=True)]
 
 
-def _refuse_small(steps: list[_Comparison]) -> None:
+def _refuse_small(steps: list[_Comparison], options: ModelOptions) -> None:
     """Refuse conditions with so few rows that all comparisons would lose variables that others can order."""
-    from diffdag.ordersearch.screen import ROWS_PER_VARIABLE  # noqa: PLC0415
+    from diffdag.ordersearch.screen import ROWS_PER_VARIABLE  # noqa: PLC0415 - numba takes a second to import
 
-    wanted = min(len(steps[0].names), steps[0].screen or len(steps[0].names))
-    short = [step for step in steps if step.most() < wanted]
+    p = len(steps[0].prepared.names)
+    wanted = min(p, options.max_variables or p)
+    short = [step for step in steps if step.most(options) < wanted]
     if len(short) == len(steps):
         return
-    rows = {label: part.n for step in short for label, part in zip(step.labels, step.moments(), strict=True)}
-    small = {label: n for label, n in rows.items() if steps[0]._most(n, n) < wanted}
+    rows = {label: n for step in short for label, n in step.rows.items()}
+    small = {label: n for label, n in rows.items() if options.most_variables(n, n) < wanted}
     if small:
-        most = min(step.most() for step in short)
+        most = min(step.most(options) for step in short)
         has = ", ".join(f"'{label}' has {plural(n, 'row')}" for label, n in small.items())
         needed = math.ceil(ROWS_PER_VARIABLE * wanted)
         raise InputError(
             f"{has}, and ordering {wanted} variables, as others can, takes {needed} in each condition; "
             "leave it out (--groups; or drop it from the dict), or order at most "
-            f"{most} variables in all comparisons (screen={most}, --screen {most})"
+            f"{most} variables in all comparisons (max_variables={most}, --max-variables {most})"
         )

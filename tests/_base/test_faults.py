@@ -24,12 +24,12 @@ import pytest
 from studies import ROOT
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag import __main__ as program
 from diffdag._base import parallel
 from diffdag._base.atomic import write_atomic, write_together
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal
-from diffdag.app import cli
 from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
 from diffdag.ordersearch.core.compiled import compiled
 

@@ -23,7 +23,7 @@ from pyarrow import csv
 from studies import ROOT
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.app.serve.session import Session
 
 SEED = 880_700

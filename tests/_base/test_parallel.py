@@ -22,9 +22,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base import parallel
 from diffdag._base.parallel import active_client, collect, find_client, one_blas_thread, run_all
-from diffdag.app import cli
+from diffdag.refits import resample_fits
 from diffdag.reproduce.experiments import experiment
 from diffdag.reproduce.methods import find_method
 from diffdag.reproduce.methods.attempt import TimeUp, within
@@ -138,15 +139,15 @@ def test_a_task_that_kills_every_worker_is_given_up(client):
 
 def test_resamples_survive_a_killed_worker(client):
     model = dd.DifferenceDAG(method="paper", estimator="plugin")  # the quickest to import
-    wanted = dd.resample_fits(*TABLES, model=model, fits=24, n_jobs=1)
-    two = dd.resample_fits(*TABLES, model=model, fits=24, n_jobs=2)
+    wanted = resample_fits(*TABLES, model=model.set_params(n_jobs=1), fits=24)
+    two = resample_fits(*TABLES, model=model.set_params(n_jobs=2), fits=24)
     victims = list(client.run(os.getpid).values())
 
     def kill(done, total, what):
         if done == 3:
             os.kill(victims[0], signal.SIGKILL)
 
-    there = dd.resample_fits(*TABLES, model=model, fits=24, client=client, progress=kill)
+    there = resample_fits(*TABLES, model=model, fits=24, client=client, progress=kill)
     assert any(wanted.found)
     assert wanted.found == two.found == there.found
     pd.testing.assert_frame_equal(wanted.edges, there.edges)

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-import diffdag as dd
 from diffdag._base import progress
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Unthrottled, progress_callback, show_progress
+from diffdag.trust.permutation import global_test
 
 
 class Terminal(io.StringIO):
@@ -111,6 +111,6 @@ def test_bars_and_counters_are_told_every_step(monkeypatch):
 def test_a_function_is_told_of_permutations_sparingly():
     rows = np.random.default_rng(0).standard_normal((60, 3))
     seen = []
-    dd.global_test(rows[:30], rows[30:], progress=lambda *told: seen.append(told))
+    global_test(rows[:30], rows[30:], progress=lambda *told: seen.append(told))
     assert len(seen) <= 102
     assert seen[-1][0] == seen[-1][1]

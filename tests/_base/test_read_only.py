@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
+from diffdag import __main__ as cli
 from diffdag._base.journal import Journal
-from diffdag.app import cli
 
 pytestmark = pytest.mark.faults
 PAIR = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_901)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
-from diffdag.app.cli.app import run
+from diffdag.__main__ import run
 
 
 @pytest.fixture

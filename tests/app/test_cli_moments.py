@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from diffdag import Moments, simulate_pair
-from diffdag.app import cli
+from diffdag import __main__ as cli
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=840020)
 TABLES = {

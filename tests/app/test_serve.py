@@ -26,8 +26,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve import app
 from diffdag.app.serve import worker as work
 from diffdag.app.serve.child import FAULT, LOST, Child, LostError
@@ -38,7 +38,7 @@ from diffdag.app.serve.preview import compare, group_columns, look
 from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 from diffdag.tables.readers import files
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
@@ -868,7 +868,8 @@ class TestLook:
 
 class TestOptions:
     def test_defaults_are_those_of_the_estimator(self, tmp_path):
-        assert settings_of(DEFAULTS, tmp_path) == ({"covariance": "sample"}, {"drop": [], "missing": "drop"})
+        model = {"covariance": "sample", "missing": "drop", "n_jobs": -1}
+        assert settings_of(DEFAULTS, tmp_path) == (model, {"drop": []})
 
     def test_every_wish_is_handed_on(self, tmp_path):
         asked = check_options(
@@ -887,10 +888,13 @@ class TestOptions:
             "effective_samples": "auto",
             "noise": "equal",
             "tiers": [["a"], ["b", "c"]],
+            "missing": "drop",
+            "n_jobs": -1,
+            "resamples": 200,
+            "fdr": 0.05,
+            "stored_rows": 0,
         }
-        assert fit["confidence"] == 200
-        assert fit["fdr"] == 0.05
-        assert fit["points"] == 0
+        assert fit == {"drop": [], "journal": tmp_path}
 
     @pytest.mark.parametrize(
         "asked",

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 
 pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}

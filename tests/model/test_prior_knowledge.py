@@ -352,7 +352,7 @@ def test_tiers_are_read(tmp_path, content, tiers):
 
 BROKEN = {
     "missing": (None, "^file '.*tiers.txt' does not exist; check the path$"),
-    "empty": (b"", "^file '.*tiers.txt' names no variable; write one tier a line, causes first, names sep"),
+    "empty": (b"", "^file '.*tiers.txt' names no variable; write one tier per line, causes first, names sep"),
     "byte order mark only": (b"\xef\xbb\xbf", "^file '.*tiers.txt' names no variable; write"),
     "comments only": (b"# A\n\n ,, \n", "^file '.*tiers.txt' names no variable; write"),
     "header only": (b"variable,tier\n", "^file '.*tiers.txt' names no variable; write"),

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from diffdag import InputError, LinearSEM, simulate_pair
-from diffdag.model.sem import assumption_epsilon, causal_order
+from diffdag.model.sem import causal_order
+from diffdag.model.simulate import assumption_epsilon
 
 
 def random_sem(seed: int, p: int = 6, noise: str = "gaussian") -> LinearSEM:

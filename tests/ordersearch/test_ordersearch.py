@@ -342,7 +342,7 @@ def test_the_edges_of_a_pair_are_found():
 @pytest.mark.parametrize("seed", range(4))
 def test_names_units_and_sides_do_not_matter(seed):
     _, first, second = example(seed)
-    result = DifferenceDAG().fit(first, second, points=0).result_
+    result = DifferenceDAG(stored_rows=0).fit(first, second).result_
     assert numbers(result)
     mirrored = DifferenceDAG().fit(second, first).result_
     assert numbers(mirrored) == {
@@ -514,6 +514,9 @@ def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, cho
     scaled = design * root[:, None]
     beta = np.linalg.lstsq(scaled, answer * root)[0]
     spread = np.linalg.inv(scaled.T @ scaled)
+    deviations = np.sqrt(np.diag(spread))
+    units = np.outer(deviations, deviations)[: k + m, : k + m]
+    np.testing.assert_allclose(fit.covariance / units, spread[: k + m, : k + m] / units, atol=1e-6)
     np.testing.assert_allclose(fit.second, beta[:k], rtol=1e-6)
     own = beta[:k].copy()
     for u, j in enumerate(chosen):
@@ -530,6 +533,8 @@ def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, cho
     shared = np.full(2, rss.sum() / (110 - 2 - k - m))
     leverage = np.einsum("ij,jk,ik->i", scaled, spread, scaled)
     free = np.array([40 - leverage[:40].sum(), 70 - leverage[40:].sum()])
+    np.testing.assert_allclose(fit.squares, rss, rtol=1e-6)
+    np.testing.assert_allclose(fit.freedom, free, rtol=1e-6)
     np.testing.assert_allclose(variances, rss / free if separate else shared, rtol=1e-6)
 
 

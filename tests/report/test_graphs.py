@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from diffdag.__main__ import run
 from diffdag._base.errors import InputError
-from diffdag.app.cli import run
 from diffdag.report import graphs
 from diffdag.results.conditions_result import ConditionsResult
 from diffdag.results.records import Edge

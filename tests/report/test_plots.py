@@ -32,9 +32,8 @@ from diffdag.report.plots.difference import plot_difference
 from diffdag.report.plots.edge import plot_edge
 from diffdag.report.plots.heatmap import plot_precision
 from diffdag.report.text import printable
-from diffdag.results.records import CHANGES, Edge
+from diffdag.results.records import CHANGES, Cloud, Edge, EdgeScatter
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
 
 
 def along(curve: Curve) -> np.ndarray[Any, Any]:

@@ -17,9 +17,8 @@ from answers import HOSTILE, graph, random_graph
 from diffdag._base.errors import InputError
 from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.text import NumberFormat, edge_words, printable
-from diffdag.results.records import Edge, GlobalTest, MeanChange
+from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
 
 
 class _Reader(HTMLParser):

@@ -15,9 +15,18 @@ from diffdag.report.html import conditions
 from diffdag.report.html.page import render_page
 from diffdag.report.text import printable
 from diffdag.results.conditions_result import ConditionsResult
-from diffdag.results.records import CHANGES, Check, Edge, MeanChange, NoiseChange, Share, Stability
+from diffdag.results.records import (
+    CHANGES,
+    Check,
+    Cloud,
+    Edge,
+    EdgeScatter,
+    MeanChange,
+    NoiseChange,
+    Share,
+    Stability,
+)
 from diffdag.results.result import DifferenceResult
-from diffdag.results.scatter import Cloud, EdgeScatter
 
 pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}

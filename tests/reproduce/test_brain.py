@@ -161,9 +161,9 @@ def damage(folder, what):
         ("three groups", "has 3 tables with regions"),
         ("unknown region", "'group_a.csv' has 'time', not among the regions of 'where.csv'; add"),
         ("lost region", "'area2' in one of the two tables only"),
-        ("no number", "'area5' of 'where.csv' has no number as x; fill it in"),
+        ("no number", "'area5' of 'where.csv' has not three numbers as x, y, z; fill them in"),
         ("twice", "'area0' appears more than once in 'where.csv'"),
-        ("empty", "two are needed, one a group.*group_a.csv' is empty"),
+        ("empty", "two are needed, one per group.*group_a.csv' is empty"),
     ],
 )
 def test_unusable_folders_are_refused_at_once(folder, what, message):

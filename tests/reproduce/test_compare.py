@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.reproduce.methods import all_methods, find_method
 from diffdag.reproduce.methods.compare import Comparison, compare_methods
 

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 from diffdag import InputError, Moments, simulate_pair
+from diffdag import __main__ as cli
 from diffdag._base.journal import Journal
-from diffdag.app import cli
-from diffdag.model.sem import assumption_epsilon
+from diffdag.model.simulate import assumption_epsilon
 from diffdag.reproduce.experiments import NAMES, experiment
 from diffdag.reproduce.experiments.charts import summarise
 from diffdag.reproduce.experiments.figure4 import half_way

@@ -19,7 +19,7 @@ from diffdag import InputError, LinearSEM, simulate_pair
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.problem import DifferenceProblem
 from diffdag.reproduce.experiments.figure4 import measured_text
-from diffdag.reproduce.planning import effect_lower_bound, plan
+from diffdag.reproduce.planning import plan
 from diffdag.reproduce.theory import (
     Scale,
     conditions,
@@ -33,6 +33,7 @@ from diffdag.reproduce.theory import (
     theorem3_constant,
     theorem3_samples,
 )
+from diffdag.trust.checks.moments_checks import effect_lower_bound
 
 SEED = 820_000
 QUICK = settings(max_examples=60, deadline=None)
@@ -99,7 +100,7 @@ def test_incoherence_bounds_every_correlation(seed, p, spread):
         size = np.sqrt(np.diag(sem.covariance()))
         correlations = sem.covariance() / np.outer(size, size) - np.eye(p)
         assert np.abs(correlations).max() <= 1 / (2 * answer.nonzeros)
-    if answer.incoherence.holds_everywhere:
+    if answer.incoherence.ratio * answer.densest <= answer.nonzeros:  # it holds on all sets of Assumption 3
         assert answer.epsilon_assumption <= 2 / (3 * answer.densest)
 
 
@@ -216,37 +217,22 @@ def test_more_is_asked_of_more_rows(p, change, variance, epsilon, delta, factor)
 
 def test_conditions_of_one_changed_edge_by_hand():
     answer = conditions(one_edge(0.0, 3), one_edge(0.12, 3))
-    assert (answer.p, answer.changes, answer.parents) == (3, 1, 1)
     assert (answer.nonzeros, answer.densest) == (3, 3)
-    assert answer.change == answer.densest_change == pytest.approx(2 * 0.12 + 0.12**2)
+    assert answer.change == pytest.approx(2 * 0.12 + 0.12**2)
     assert answer.epsilon_assumption == answer.epsilon == pytest.approx(0.06 / math.sqrt(1 + 0.12**2))
     assert answer.epsilon_entries == pytest.approx(0.12**2 / 2)
     inner = answer.incoherence
     assert inner.k_off == pytest.approx(0.12)
     assert inner.k_diagonal == 1
-    assert inner.eigenvalues == pytest.approx((1, np.linalg.eigvalsh(one_edge(0.12).covariance())[0]))
-    assert inner.ratio == pytest.approx(6 * 0.12 / inner.eigenvalues[1])
+    assert inner.ratio == pytest.approx(6 * 0.12 / np.linalg.eigvalsh(one_edge(0.12).covariance())[0])
     assert inner.holds
-    assert inner.holds_everywhere
-    assert answer.equal_noise
-    assert answer.invariant
     assert answer.rows.corollary2 == answer.rows.theorem3
-    assert json.loads(json.dumps(answer.to_dict()))["rows"]["refined"] == answer.rows.refined
 
 
 def test_nothing_changed():
     answer = conditions(one_edge(0.5), one_edge(0.5))
-    assert (answer.changes, answer.nonzeros, answer.change, answer.incoherence.ratio) == (0, 0, 0, 0)
-    assert answer.epsilon == 0.1
-    assert answer.rows.lower == 0
-    assert answer.to_dict()["epsilon_assumption"] is None  # infinite
-
-
-def test_changed_noise_and_a_change_that_delta_does_not_show():
-    assert not conditions(one_edge(0.5), one_edge(0.5, variances=[1, 2])).equal_noise
-    # X1 -> X2 changes its sign and X2 -> X3 vanishes: in the row of X1 the two cancel.
-    hidden = LinearSEM([[0, 0, 0], [0.5, 0, 0], [1, 1, 0]]), LinearSEM([[0, 0, 0], [-0.5, 0, 0], [1, 0, 0]])
-    assert not conditions(*hidden, epsilon=0.1).invariant
+    assert (answer.nonzeros, answer.change, answer.incoherence.ratio) == (0, 0, 0)
+    assert (answer.epsilon, answer.epsilon_assumption) == (0.1, math.inf)
 
 
 def test_the_densest_set_is_found_by_looking_at_all_of_them():
@@ -263,9 +249,10 @@ def test_the_densest_set_is_found_by_looking_at_all_of_them():
                 counts.append((np.abs(delta) > 1e-7).sum())
                 sums.append(np.abs(delta).sum())
     assert answer.densest == max(counts)
-    assert answer.densest_change == pytest.approx(max(sums))
     assert answer.densest >= answer.nonzeros
-    assert answer.rows.corollary2 >= answer.rows.theorem3
+    variances, largest = zip(*((np.diag(sigma), np.abs(sigma).max()) for sigma in sigmas), strict=True)
+    scale = Scale(6, max(sums), np.max(variances), sum(largest), math.prod(map(min, variances)))
+    assert answer.rows.corollary2 == pytest.approx(theorem3_samples(scale, answer.epsilon, 0.05))
 
 
 def test_many_variables_skip_the_sets():

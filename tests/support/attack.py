@@ -39,8 +39,8 @@ from hostile_files import (
 from hypothesis import strategies as st
 from whole import hold, whole
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.options import check_options, settings_of
 from diffdag.app.serve.preview import look
 from diffdag.app.serve.uploads import ENDINGS
@@ -48,6 +48,7 @@ from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
 from diffdag.model.prior_knowledge import precedence, read_tiers
 from diffdag.precision.api import precision_difference
+from diffdag.refits import resample_fits, settings_path
 from diffdag.report.html import conditions as conditions_report
 from diffdag.report.html import page
 from diffdag.reproduce.methods.compare import compare_methods
@@ -62,8 +63,6 @@ from diffdag.tables.readers.coordinates import check_coordinates, read_coordinat
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.readers.streaming import stream_moments
 from diffdag.trust.permutation import global_test
-from diffdag.trust.resampling import resample_fits
-from diffdag.trust.settings_path import settings_path
 
 
 @dataclass

@@ -30,7 +30,7 @@ from hostile_files import (
     zipped,
 )
 
-from diffdag.app.cli.app import app
+from diffdag import __main__ as program
 
 ABSURD = (
     "", " ", "0", "-1", "nan", "inf", "1e400", "x", "a,b", "9" * 30, "\ud800", "é", "--out", "'", '"a', ",",
@@ -91,9 +91,7 @@ class Command:
 @functools.cache
 def commands() -> dict[str, Any]:
     """Commands by name, each with its parameters, as the command line itself knows them."""
-    import diffdag.app.cli  # noqa: F401, PLC0415 - registers them
-
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(program.commands())
     return dict(found.commands)
 
 

@@ -302,7 +302,7 @@ def fitted_result(seed: int) -> str:
 
     random = np.random.default_rng(seed)
     first = random.standard_normal((40, 3)) @ (np.eye(3) + np.triu(np.ones((3, 3)), 1))
-    return DifferenceDAG().fit(first, random.standard_normal((50, 3)), test=19).result_.to_json()
+    return DifferenceDAG(permutations=19).fit(first, random.standard_normal((50, 3))).result_.to_json()
 
 
 def conditions_of(parts: list[str]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from diffdag import LinearSEM, Moments, simulate_pair
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
 from diffdag.results.result import DifferenceResult
 
 # For a long run: so many times the problems, drawn anew each time.

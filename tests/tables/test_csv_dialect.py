@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app import cli
 from diffdag.app.serve.preview import look
 from diffdag.tables.align import align_tables, read_table
 from diffdag.tables.moments import Moments

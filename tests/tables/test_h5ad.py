@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 import diffdag as dd
+from diffdag.__main__ import run
 from diffdag._base.errors import InputError
-from diffdag.app.cli import run
 from diffdag.tables.align import align_tables, read_table
 from diffdag.tables.readers import h5ad as module
 from diffdag.tables.readers.h5ad import Cells

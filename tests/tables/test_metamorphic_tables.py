@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from metamorphic import Study, assert_same, problems, studies
 
-from diffdag import DiffDagWarning, DifferenceDAG, Moments, fit_conditions, global_test
+from diffdag import DiffDagWarning, DifferenceDAG, Moments, fit_conditions
 from diffdag.tables.robust import COVARIANCES, RANKED, table_moments
+from diffdag.trust.permutation import global_test
 
 covariances = pytest.mark.parametrize("covariance", COVARIANCES)
 
@@ -121,7 +122,7 @@ def test_conditions_follow_columns_units_and_the_order_they_are_told_in(study):
     tables["c"] = pd.DataFrame(study.pair.second.sample(600, study.rng), columns=list(study.names))
 
     def fit(tables):
-        return fit_conditions(tables, model=DifferenceDAG(n_jobs=1), points=0).pairs
+        return fit_conditions(tables, model=DifferenceDAG(n_jobs=1, stored_rows=0)).pairs
 
     expected = fit(tables)
     columns, factors = study.rng.permutation(study.p), study.factors()

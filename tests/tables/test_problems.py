@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
 from diffdag._base.words import at_command_line, drop_words, option_words
-from diffdag.app import cli
 from diffdag.app.cli.app import split_names
 from diffdag.app.serve.preview import look
 from diffdag.tables.align import align_tables, read_table

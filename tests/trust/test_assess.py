@@ -1,4 +1,4 @@
-"""Confidence, lists with few false edges, and what `fit` can be asked for besides the answer."""
+"""Confidence, lists with few false edges, and what `fit` can be asked for besides the fit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import diffdag as dd
-import diffdag.trust.assess
+from diffdag import pipeline
+from diffdag.refits import resample_fits
 from diffdag.results.json import from_json
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
 from diffdag.results.result import DifferenceResult
 from diffdag.trust import confidence as curves
-from diffdag.trust.assess import Plan, control_false_edges
-from diffdag.trust.resampling import resample_tables
+from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.options import Assessment
 from diffdag.trust.stability import expected_false_bound
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
@@ -62,10 +63,12 @@ class TestConfidence:
 
     def test_a_fit_has_what_the_resamples_say(self):
         model = dd.DifferenceDAG(n_jobs=1, rng=7)
-        result = model.fit(*TABLES, confidence=60, test=False).result_
+        result = model.set_params(resamples=60, permutations=0).fit(*TABLES).result_
         assert result.global_test is None
-        again = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "bootstrap", 7, n_jobs=1)
-        halves = resample_tables(dd.data.align_tables(*TABLES), dd.DifferenceDAG(), 30, "half", 7, n_jobs=1)
+        again, halves = (
+            resample_fits(*TABLES, fits=30, kind=kind, model=dd.DifferenceDAG(rng=7))
+            for kind in ("bootstrap", "half")
+        )
         assert result.stability.shares == again.shares
         assert (result.stability.fits, result.stability.pairs) == (30, 15)
         found = np.mean([len(edges) for edges in halves.found])
@@ -79,15 +82,14 @@ class TestConfidence:
         assert result.edges["confidence"].tolist() == [edge.confidence]
 
     def test_an_edge_no_resample_found_is_not_believed(self):
-        tables = dd.data.align_tables(*TABLES)
-        resamples = resample_tables(tables, dd.DifferenceDAG(), 20, "bootstrap", 0, n_jobs=1)
+        resamples = resample_fits(*TABLES, fits=20)
         claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
-        weighed = dd.trust.with_confidence(claimed, resamples, resamples, 0.75)
+        weighed = curves.add_confidence(claimed, resamples, resamples)
         assert weighed.edge_list[0].confidence < 0.1
 
     def test_the_same_whoever_does_the_work_and_after_an_interruption(self, tmp_path):
-        one = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, test=19).result_
-        two = dd.DifferenceDAG(n_jobs=2).fit(*TABLES, confidence=20, test=19, journal=tmp_path).result_
+        one = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=19).fit(*TABLES).result_
+        two = dd.DifferenceDAG(n_jobs=2, resamples=20, permutations=19).fit(*TABLES, journal=tmp_path).result_
         assert one == two
         (bootstrap, half) = sorted(tmp_path.glob("*.journal"))
         lines = bootstrap.read_bytes().splitlines(keepends=True)
@@ -99,13 +101,16 @@ class TestConfidence:
             done.append((what, count))
 
         model = dd.DifferenceDAG(n_jobs=1)
-        assert model.fit(*TABLES, confidence=20, test=19, journal=tmp_path, progress=told).result_ == one
+        assert (
+            model.set_params(resamples=20, permutations=19)
+            .fit(*TABLES, journal=tmp_path, progress=told)
+            .result_
+            == one
+        )
         assert min(count for what, count in done if what == "Resampling (bootstrap)") == 3
 
-    def test_the_estimator_carries_the_wish(self):
-        asked = dd.DifferenceDAG(n_jobs=1, confidence=20, fdr=0.2).fit(*TABLES).result_
-        given_here = dd.DifferenceDAG(n_jobs=1).fit(*TABLES, confidence=20, fdr=0.2).result_
-        assert asked == given_here
+    def test_the_settings_tell_the_target_and_resamples_ask_for_the_global_test(self):
+        asked = dd.DifferenceDAG(n_jobs=1, resamples=20, fdr=0.2).fit(*TABLES).result_
         assert asked.settings["fdr"] == 0.2
         assert asked.global_test.permutations == 999
 
@@ -154,52 +159,59 @@ class TestFalseDiscoveries:
 @pytest.mark.parametrize(
     ("wishes", "says"),
     [
-        ({"confidence": 3}, "confidence must be a whole number of fits, 20 or more; it is 3"),
-        ({"confidence": True}, "confidence must be"),
-        ({"confidence": 30.5}, "confidence must be"),
+        ({"resamples": 3}, "resamples must be a whole number, 20 or larger or None; it is 3"),
+        ({"resamples": True}, "resamples must be"),
+        ({"resamples": 30.5}, "resamples must be"),
         ({"fdr": 0}, "fdr must be a number between 0 and 1"),
         ({"fdr": "5%"}, "fdr must be"),
-        ({"confidence": 20, "cutoff": 0.5}, "cutoff must be larger than 0.5"),
-        ({"test": 5}, "test must be 19 permutations or more"),
-        ({"test": "yes"}, "test must be"),
+        ({"permutations": 5}, "permutations must be a whole number, 19 or larger"),
+        ({"permutations": "yes"}, "permutations must be"),
+        ({"stored_rows": -1}, "stored_rows must be"),
         ({"intervals": "jackknife"}, "intervals must be 'split'"),
-        ({"cutoff": 0.9}, "cutoff is about resamples"),
-        ({"confidnce": 200}, "fit has no option 'confidnce'"),
-        ({"confidence": 20, "journal": 5}, "journal must be the path of a folder"),
-        ({"confidence": 20, "journal": __file__}, "is a file; give a folder"),
-        ({"progress": "yes"}, "progress must be"),
     ],
 )
-def test_bad_wishes(wishes, says):
+def test_bad_options(wishes, says):
     with pytest.raises(dd.InputError, match=says):
-        dd.DifferenceDAG().fit(*TABLES, **wishes)
+        dd.DifferenceDAG(**wishes).fit(*TABLES)
 
 
-@pytest.mark.parametrize("options", [{"confidence": 3}, {"fdr": 7}])
-def test_bad_wishes_of_the_estimator(options):
-    with pytest.raises(dd.InputError, match="must be"):
-        dd.DifferenceDAG(**options).check_parameters()
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"journal": 5}, "journal must be the path of a folder"),
+        ({"journal": __file__}, "is a file; give a folder"),
+        ({"progress": "yes"}, "progress must be"),
+        ({"labels": ("one",)}, "labels must be two names"),
+        ({"labels": "ab"}, "labels must be two names"),
+        ({"labels": ("a", "a")}, "both conditions are called 'a'"),
+    ],
+)
+def test_bad_arguments(given, says):
+    with pytest.raises(dd.InputError, match=says):
+        dd.DifferenceDAG(resamples=20).fit(*TABLES, **given)
 
 
-@pytest.mark.parametrize("options", [{"confidence": 30}, {"fdr": 0.1}])
+@pytest.mark.parametrize(
+    "options", [{"resamples": 30}, {"fdr": 0.1}, {"permutations": 99}, {"intervals": "split"}]
+)
 def test_moments_cannot_be_resampled(options):
     moments = (dd.Moments.from_array(table) for table in TABLES)
-    with pytest.raises(dd.InputError, match="needs rows to resample"):
+    with pytest.raises(dd.InputError, match="needs rows, and only moments are known"):
         dd.DifferenceDAG(**options).fit_moments(*moments)
 
 
 def test_rows_of_a_time_series_are_not_permuted():
     model = dd.DifferenceDAG(n_jobs=1, effective_samples=150.0)
-    assert model.fit(*TABLES, confidence=20).result_.global_test is None
+    assert model.set_params(resamples=20).fit(*TABLES).result_.global_test is None
     with pytest.raises(dd.InputError, match="cannot be permuted"):
-        model.fit(*TABLES, test=99)
+        model.set_params(permutations=99).fit(*TABLES)
 
 
 def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
     rng = np.random.default_rng(0)
     result = (
-        dd.DifferenceDAG(n_jobs=1)
-        .fit(rng.normal(size=(7, 6)), rng.normal(size=(7, 6)), confidence=20, test=False)
+        dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=0)
+        .fit(rng.normal(size=(7, 6)), rng.normal(size=(7, 6)))
         .result_
     )
     assert result.stability is not None or "there is no confidence" in result.notes[-1]
@@ -209,7 +221,7 @@ def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
 def test_more_variables_than_rows_can_be_resampled():
     rng = np.random.default_rng(1)
     tables = rng.normal(size=(60, 120)), rng.normal(size=(60, 120))
-    result = dd.DifferenceDAG(n_jobs=1).fit(*tables, confidence=20, test=False).result_
+    result = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=0).fit(*tables).result_
     assert result.stability.fits >= 8
     assert np.mean([share.found for share in result.stability.shares] or [0]) < 0.5
 
@@ -230,22 +242,23 @@ def test_intervals_are_measured_before_edges_are_left_out(monkeypatch):
         seen.append(len(result.edge_list))
         return measure(result, *rest)
 
-    measure = dd.trust.measure
-    monkeypatch.setattr(dd.trust, "measure", spy)
-    monkeypatch.setattr(dd.trust, "control_false_edges", lambda result, fdr: replace(result, edge_list=()))
+    measure = pipeline.measure
+    monkeypatch.setattr(pipeline, "measure", spy)
+    monkeypatch.setattr(pipeline, "control_false_edges", lambda result, fdr: replace(result, edge_list=()))
     model = dd.DifferenceDAG(n_jobs=1)
-    result = model.fit(*TABLES, intervals="split", confidence=20, fdr=0.1, test=False).result_
+    result = model.set_params(intervals="split", resamples=20, fdr=0.1, permutations=0).fit(*TABLES).result_
     assert seen == [1]
     assert result.edge_list == ()
 
 
 def test_what_asks_for_what():
-    assert Plan.of() == Plan(0, None, 0.75, 0, None, 150)
-    assert Plan.of(fdr=0.1).fits == 200
-    assert Plan.of(confidence=40).permutations == 999
-    assert Plan.of(confidence=40, test=False).permutations == 0
-    assert Plan.of(test=True).permutations == 999
-    assert Plan.of(test=99) == Plan(0, None, 0.75, 99, None, 150)
+    nothing = Assessment()
+    assert (nothing.fits, nothing.permuted, nothing.fits_of, nothing.rows_shown) == (0, 0, {}, 150)
+    assert Assessment(fdr=0.1).fits == 200
+    assert Assessment(fdr=0.1, resamples=40).fits_of == {"bootstrap": 20, "half": 20}
+    assert Assessment(resamples=40).permuted == 999
+    assert Assessment(resamples=40, permutations=0).permuted == 0
+    assert (Assessment(permutations=99).permuted, Assessment(permutations=99).fits) == (99, 0)
 
 
 RICH = replace(

@@ -14,9 +14,10 @@ from scipy import stats
 from scipy.signal import lfilter
 
 import diffdag as dd
+from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.search import Problem
+from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
 from diffdag.tables.align import align_tables
-from diffdag.tables.robust import table_moments
 from diffdag.trust.checks.moments_checks import (
     check_condition,
     check_means,
@@ -43,11 +44,12 @@ ROWS = ["normality", "linearity", "independent rows", "duplicated rows", "outlie
 
 
 def checked(first, second, **options):
-    tables = align_tables(first, second)
-    rows = {key: options[key] for key in ("covariance", "effective_samples") if key in options}
-    moments = table_moments(tables.first, tables.second, tables.names, **rows)
-    result = dd.DifferenceDAG(**options).fit_tables(tables).result_
-    return {check.name: check for check in check_tables(tables, *moments, result, given=options)}
+    return {check.name: check for check in dd.DifferenceDAG(**options).fit(first, second).result_.checks}
+
+
+def fitted(one, two, **options):
+    model = ModelOptions(**options)
+    return search(prepare_moments(one, two, model), model)
 
 
 def draw(seed=1, n=1500, p=6, changes=1, **options):
@@ -71,7 +73,7 @@ def test_clean_data_pass_every_check(clean):
 def test_checks_are_those_of_moments_where_there_are_no_rows(clean):
     pair = clean[0]
     one, two = pair.first.sample_moments(800, rng=1), pair.second.sample_moments(800, rng=2)
-    checks = check_moments_only(one, two, dd.DifferenceDAG().fit_moments(one, two).result_)
+    checks = check_moments_only(fitted(one, two))
     assert [check.name for check in checks] == MOMENTS_ONLY
 
 
@@ -89,13 +91,11 @@ def test_few_rows_are_told_from_hopelessly_few():
     one, two = (
         dd.simulate_pair(10, neighbours=3, changes=0, rng=0).first.sample_moments(n, 1) for n in (45, 30)
     )
-    result = dd.DifferenceDAG().fit_moments(two, two).result_
-    assert not check_size(two, two, result).fine
-    assert "Theorem 4" in check_size(one, two, result).says
+    assert not check_size(fitted(two, two)).fine
+    assert "Theorem 4" in check_size(fitted(one, two)).says
     small = dd.Moments(("a", "b", "c"), 11, np.zeros(3), np.eye(3))
-    answer = dd.DifferenceDAG().fit_moments(small, small).result_
-    assert "regressions on up to 2 variables" in check_size(small, small, answer).says
-    assert check_size(replace(small, n=100), replace(small, n=100), answer).fine
+    assert "regressions on up to 2 variables" in check_size(fitted(small, small)).says
+    assert check_size(fitted(replace(small, n=100), replace(small, n=100))).fine
 
 
 def test_nearly_dependent_columns_are_named():
@@ -238,7 +238,7 @@ def test_what_is_left_without_rows_is_what_a_fit_without_them_gives():
     without, error = _change(view, 0, 4, [0], [out, none])
     one = dd.Moments.from_array(np.delete(first, 17, axis=0), names)
     two = dd.Moments.from_array(second, names)
-    joint = dd.weights.regress_jointly(one, two, 4, range(4), [0], separate=True)
+    joint = regress_jointly(one, two, 4, range(4), [0], separate=True)
     assert without == pytest.approx(joint.first[0] - joint.second[0], rel=1e-6)
     assert error == pytest.approx(joint.error_delta[0], rel=1e-6)
 
@@ -257,14 +257,14 @@ def test_rows_that_carry_a_change_are_named():
 
 
 def test_near_ties_and_lonely_starts_are_told():
-    result = dd.DifferenceDAG().fit(*draw()[1]).result_
-    assert check_order(result).fine
-    ties = {**result.settings, "margins": {"a -> b": 0.2, "c -> d": 1.1, "e -> f": 9.0}}
-    check = check_order(replace(result, settings=ties))
+    fit = fitted(*(dd.Moments.from_array(table, list("abcdef")) for table in draw()[1]))
+    assert check_order(fit).fine
+    ties = replace(fit.optimum, margins={(1, 0): 0.7, (3, 2): 1.1, (5, 4): 9.0})
+    check = check_order(replace(fit, optimum=ties))
     assert not check.fine
     assert "'a -> b' and 'c -> d'" in check.says
-    lonely = {**result.settings, "starts": 8, "starts_at_optimum": 1}
-    assert "1 of 8 starts" in check_order(replace(result, settings=lonely)).says
+    lonely = replace(fit.optimum, starts=8, reached=1)
+    assert "1 of 8 starts" in check_order(replace(fit, optimum=lonely)).says
 
 
 def reversed_pair(n):
@@ -285,11 +285,10 @@ def problem_of(one, two):
 
 def test_a_reversed_edge_is_seen_and_named():
     one, two = reversed_pair(2000)
-    result = dd.DifferenceDAG().fit_moments(one, two).result_
-    check = check_reversals(one, two, result)
+    check = check_reversals(fitted(one, two))
     assert not check.fine
     assert "'X3' on 'X4' in the first condition" in check.says
-    back = check_reversals(two, one, dd.DifferenceDAG().fit_moments(two, one).result_)
+    back = check_reversals(fitted(two, one))
     assert "'X4' on 'X3' in the first condition" in back.says
 
 
@@ -297,7 +296,7 @@ def test_ordinary_changes_are_no_reversal():
     for seed in range(3):
         pair = dd.simulate_pair(6, neighbours=4, changes=4, rng=seed)
         one, two = pair.first.sample_moments(2000, rng=seed), pair.second.sample_moments(2000, rng=seed + 50)
-        assert check_reversals(one, two, dd.DifferenceDAG().fit_moments(one, two).result_).fine
+        assert check_reversals(fitted(one, two)).fine
 
 
 def test_a_block_costs_what_least_squares_says():
@@ -345,13 +344,11 @@ def test_wide_tables_are_looked_at_through_what_was_kept():
     second[:, 1] = second[:, 0] + 0.3 * second[:, 1]
     second[:, 1400] += 3
     tables = align_tables(first, second)
-    result = dd.DifferenceDAG().fit_tables(tables).result_
-    kept = result.settings["search_order"]
-    place = [tables.names.index(name) for name in kept]
-    moments = [dd.Moments.from_array(table[:, place], kept) for table in (first, second)]
-    checks = {check.name: check for check in check_tables(tables, *moments, result)}
-    assert len(kept) < 60
-    assert set(causal_names(result)) == set(kept)
+    options = ModelOptions()
+    fit = search(prepare(tables, options), options)
+    checks = {check.name: check for check in check_tables(tables, fit)}
+    assert len(fit.kept) < 60
+    assert set(causal_names(fit)) == {tables.names[k] for k in fit.kept}
     assert "'X1401'" in checks["means"].says
     assert not checks["sample size"].fine
 
@@ -364,7 +361,7 @@ def test_outlying_rows_are_named_as_in_the_users_table():
     first[:10, 2] = np.nan
     check = next(
         check
-        for check in dd.DifferenceDAG().fit(first, second, missing="drop").result_.checks
+        for check in dd.DifferenceDAG(missing="drop").fit(first, second).result_.checks
         if check.name == "outliers"
     )
     assert "31, 501, 901 of the first table" in check.says

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
-from diffdag.app import cli
-from diffdag.tables.align import align_tables
-from diffdag.trust.resampling import Resamples, _drawn, _plan, resample_fits
+from diffdag.refits import resample_fits
+from diffdag.trust.resampling import Drawing, Resamples, _drawn
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_200)
 TABLES = PAIR.first.sample(250, rng=1), PAIR.second.sample(301, rng=2)
 
 
 def rows_of(kind, number, n=(20, 31)):
-    rng = np.random.default_rng(0)
-    tables = align_tables(*(rng.standard_normal((count, 3)) for count in n))
-    return _drawn(number, n, _plan(tables, None, kind, None))
+    return _drawn(number, n, Drawing.of(("a", "b", "c"), kind, n, None))
 
 
 def test_bootstrap_draws_as_many_rows_with_replacement():
@@ -60,18 +55,18 @@ def test_halves_come_in_complementary_pairs():
 
 
 def test_a_fit_is_the_fit_of_the_rows_it_drew():
-    found = resample_fits(*TABLES, fits=4, rng=5, n_jobs=1)
+    found = resample_fits(*TABLES, fits=4, model=dd.DifferenceDAG(rng=5, n_jobs=1))
     names = found.names
-    plan = _plan(align_tables(*TABLES), None, "bootstrap", 5)
+    drawing = Drawing.of(names, "bootstrap", (250, 301), 5)
     for number in range(4):
-        (one, two), search = _drawn(number, (250, 301), plan)
+        (one, two), search = _drawn(number, (250, 301), drawing)
         result = dd.DifferenceDAG(rng=search).fit(TABLES[0][one], TABLES[1][two]).result_
         wanted = {(edge.source, edge.target, edge.directed) for edge in result.edge_list}
         assert {(names[i], names[j], directed) for i, j, directed in found.found[number]} == wanted
 
 
 def test_shares_find_the_changes():
-    found = resample_fits(*TABLES, fits=20, n_jobs=1)
+    found = resample_fits(*TABLES, fits=20, model=dd.DifferenceDAG(n_jobs=1))
     edges = found.edges
     top = edges.head(2)
     assert set(zip(top["source"], top["target"], strict=True)) == PAIR.edges
@@ -124,49 +119,60 @@ def test_edges_against_counting(fits, broken):
 def test_more_fits_continue_where_fewer_stopped(tmp_path):
     path = tmp_path / "fits.journal"
     done = []
-    few = resample_fits(*TABLES, fits=3, rng=8, n_jobs=1, journal=path)
+    few = resample_fits(*TABLES, fits=3, journal=path, model=dd.DifferenceDAG(rng=8, n_jobs=1))
     more = resample_fits(
-        *TABLES, fits=6, rng=8, n_jobs=1, journal=path, progress=lambda k, total, what: done.append((k, total))
+        *TABLES,
+        fits=6,
+        journal=path,
+        progress=lambda k, total, what: done.append((k, total)),
+        model=dd.DifferenceDAG(rng=8, n_jobs=1),
     )
     assert done == [(3, 6), (4, 6), (5, 6), (6, 6)]
-    fresh = resample_fits(*TABLES, fits=6, rng=8, n_jobs=1)
+    fresh = resample_fits(*TABLES, fits=6, model=dd.DifferenceDAG(rng=8, n_jobs=1))
     assert more.found == fresh.found
     assert more.found[:3] == few.found
     before = path.read_bytes()
-    assert resample_fits(*TABLES, fits=2, rng=8, journal=path).found == few.found[:2]
+    assert resample_fits(*TABLES, fits=2, journal=path, model=dd.DifferenceDAG(rng=8)).found == few.found[:2]
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    "change", [{"rng": 9}, {"kind": "half"}, {"model": dd.DifferenceDAG(noise="equal")}, {"drop": ["X5"]}]
+    ("options", "change"),
+    [({"rng": 9}, {}), ({}, {"kind": "half"}), ({"noise": "equal"}, {}), ({}, {"drop": ["X5"]})],
 )
-def test_a_journal_of_another_run_is_refused(tmp_path, change):
+def test_a_journal_of_another_run_is_refused(tmp_path, options, change):
     path = tmp_path / "fits.journal"
-    resample_fits(*TABLES, fits=1, rng=8, n_jobs=1, journal=path)
+    resample_fits(*TABLES, fits=1, journal=path, model=dd.DifferenceDAG(rng=8, n_jobs=1))
     with pytest.raises(dd.InputError, match="other settings"):
-        resample_fits(*TABLES, fits=1, n_jobs=1, journal=path, **{"rng": 8, **change})
+        resample_fits(*TABLES, fits=1, journal=path, **change, model=dd.DifferenceDAG(**{"rng": 8, **options}))
     with pytest.raises(dd.InputError, match="other data"):
-        resample_fits(TABLES[0] + 1e-9, TABLES[1], fits=1, n_jobs=1, rng=8, journal=path)
+        resample_fits(
+            TABLES[0] + 1e-09, TABLES[1], fits=1, journal=path, model=dd.DifferenceDAG(n_jobs=1, rng=8)
+        )
 
 
 def test_seeds():
-    one, same, other = (resample_fits(*TABLES, fits=8, kind="half", rng=seed, n_jobs=1) for seed in (1, 1, 2))
+    one, same, other = (
+        resample_fits(*TABLES, fits=8, kind="half", model=dd.DifferenceDAG(rng=seed, n_jobs=1))
+        for seed in (1, 1, 2)
+    )
     assert one.found == same.found != other.found
     assert (
-        resample_fits(*TABLES, fits=2, n_jobs=1).found == resample_fits(*TABLES, fits=2, rng=0, n_jobs=1).found
+        resample_fits(*TABLES, fits=2, model=dd.DifferenceDAG(n_jobs=1)).found
+        == resample_fits(*TABLES, fits=2, model=dd.DifferenceDAG(rng=0, n_jobs=1)).found
     )
     generator = np.random.default_rng(3)
-    plans = [_plan(align_tables(*TABLES), None, "half", generator) for _ in "12"]
-    draws = [_drawn(0, (250, 301), plan)[0][0] for plan in plans]
+    rows, names = (250, 301), PAIR.first.names
+    draws = [_drawn(0, rows, Drawing.of(names, "half", rows, generator))[0][0] for _ in "12"]
     assert not np.array_equal(*draws)  # a generator goes on, and does not repeat itself
-    again = _plan(align_tables(*TABLES), None, "half", np.random.default_rng(3))
+    again = Drawing.of(names, "half", rows, np.random.default_rng(3))
     np.testing.assert_array_equal(_drawn(0, (250, 301), again)[0][0], draws[0])
 
 
 def test_the_model_is_left_alone_and_its_settings_count():
     order = [PAIR.first.names[k] for k in PAIR.first.order]
     model = dd.DifferenceDAG(order=order, rng=np.random.default_rng(1), n_jobs=2)
-    found = resample_fits(*TABLES, model=model, fits=4, n_jobs=1)
+    found = resample_fits(*TABLES, model=model, fits=4)
     place = {name: k for k, name in enumerate(order)}
     for i, j, directed in (edge for edges in found.found for edge in edges):
         assert directed
@@ -177,8 +183,8 @@ def test_the_model_is_left_alone_and_its_settings_count():
 
 def test_series_are_resampled_at_their_worth():
     model = dd.DifferenceDAG(effective_samples=(60, 101))
-    assert resample_fits(*TABLES, model=model, fits=1, n_jobs=1).rows == (60, 101)
-    assert resample_fits(*TABLES, model=model, fits=1, kind="half", n_jobs=1).rows == (30, 50)
+    assert resample_fits(*TABLES, model=model, fits=1).rows == (60, 101)
+    assert resample_fits(*TABLES, model=model, fits=1, kind="half").rows == (30, 50)
 
 
 def test_a_resample_that_cannot_be_fitted_does_not_count():
@@ -186,7 +192,7 @@ def test_a_resample_that_cannot_be_fitted_does_not_count():
     table = rng.standard_normal((40, 3))
     table[:, 2] = 0.0
     table[0, 2] = 1.0  # constant in every resample without the first row: a share of 1/e of them
-    found = resample_fits(table, rng.standard_normal((40, 3)), fits=60, n_jobs=1)
+    found = resample_fits(table, rng.standard_normal((40, 3)), fits=60, model=dd.DifferenceDAG(n_jobs=1))
     assert 8 <= len(found.failed) <= 36
     assert all("constant" in why for why in found.failed.values())
     assert found.answers == 60 - len(found.failed)
@@ -199,8 +205,8 @@ def test_a_resample_that_cannot_be_fitted_does_not_count():
         ({"fits": 0}, "fits must be a whole number, 1 or larger; it is 0"),
         ({"fits": 2.5}, "fits must be"),
         ({"kind": "third"}, "kind must be one of bootstrap, half"),
-        ({"rng": -1}, "rng must be"),
-        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"model": dd.DifferenceDAG(rng=-1)}, "rng must be"),
+        ({"model": dd.DifferenceDAG(n_jobs=0)}, "n_jobs must be"),
         ({"model": dd.DifferenceDAG(threshold=0.3)}, "has no threshold"),
         ({"model": dd.DifferenceDAG(order=["X1"])}, "order= leaves out"),
         ({"progress": 3}, "progress must be"),
@@ -208,7 +214,7 @@ def test_a_resample_that_cannot_be_fitted_does_not_count():
 )
 def test_bad_requests(options, says):
     with pytest.raises(dd.InputError, match=says):
-        resample_fits(*TABLES, **{"fits": 2, "n_jobs": 1, **options})
+        resample_fits(*TABLES, **{"fits": 2, **options})
 
 
 def test_what_cannot_be_resampled():
@@ -218,26 +224,4 @@ def test_what_cannot_be_resampled():
         resample_fits(TABLES[0][:5], TABLES[1], kind="half")
     twins = [np.column_stack([table, table[:, 0]]) for table in TABLES]
     with pytest.raises(dd.InputError, match=r"none of the resamples could be fitted; the first: .*dependent"):
-        resample_fits(*twins, fits=3, n_jobs=1)
-
-
-def test_command_line(tmp_path, capsys):
-    for name, table in zip(("a", "b"), TABLES, strict=True):
-        pd.DataFrame(table, columns=list("vwxyz")).to_csv(tmp_path / f"{name}.csv", index=False)
-    tables = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    options = ["--fits", "6", "--jobs", "1", "--out", str(tmp_path / "out")]
-    assert cli.run(["resample", *tables, *options]) == 0
-    text = capsys.readouterr().out
-    assert "5 variables, 6 fits to 250 and 301 rows, drawn with replacement" in text
-    written = pd.read_csv(tmp_path / "out" / "resamples.csv")
-    wanted = resample_fits(*TABLES, fits=6, n_jobs=1).edges
-    np.testing.assert_allclose(written["found"], wanted["found"])
-    assert cli.run(["resample", *tables, *options, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["fits"] == 6
-    assert len(answer["edges"]) == len(wanted)
-    assert (tmp_path / "out" / "resamples.json").read_text(encoding="utf-8") == json.dumps(
-        answer, indent=1, ensure_ascii=False
-    ) + "\n"
-    assert cli.run(["resample", *tables, *options, "--seed", "1"]) == 2
-    assert "other settings" in capsys.readouterr().err
+        resample_fits(*twins, fits=3, model=dd.DifferenceDAG(n_jobs=1))

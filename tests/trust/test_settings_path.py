@@ -16,19 +16,21 @@ from matplotlib.figure import Figure
 from scipy.sparse import csr_array
 
 import diffdag as dd
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.ordersearch.screen import screen
+from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.precision.problem import standardise
+from diffdag.refits import resample_fits, settings_path
 from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread
 from diffdag.report.plots.path import plot_path, render_path
 from diffdag.report.plots.stability import plot_stability, render_stability
+from diffdag.result import DifferenceResult
 from diffdag.results.records import Edge, Share
-from diffdag.results.result import DifferenceResult
-from diffdag.trust.criterion import extended_bic, instability
+from diffdag.trust.criterion import extended_bic, instability, order_criterion
 from diffdag.trust.resampling import Resamples
 from diffdag.trust.sensitivity import Setting, SettingMultiples, SettingsPath, sensitivity_note
-from diffdag.trust.settings_path import _times, settings_path
+from diffdag.trust.settings_path import _times
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
 TABLES = PAIR.first.sample(400, rng=1), PAIR.second.sample(351, rng=2)
@@ -37,22 +39,12 @@ MOMENTS = tuple(dd.Moments.from_array(table) for table in TABLES)
 
 @pytest.fixture(scope="module")
 def path():
-    return settings_path(*TABLES, penalties=[0.3, 0.6, 2, 6], n_jobs=1)
+    return settings_path(*TABLES, penalties=[0.3, 0.6, 2, 6], model=dd.DifferenceDAG(n_jobs=1))
 
 
-def answer(order, edges, method="order", unresolved=(), names=PAIR.first.names):
-    """An answer with this order and these (source, target, directed) edges."""
-    return DifferenceResult(
-        method=method,
-        variables=names,
-        invariant=(),
-        unresolved=unresolved,
-        order=tuple((name,) for name in order),
-        edge_list=tuple(Edge(*edge) for edge in edges),
-        delta_entries=csr_array((len(names),) * 2),
-        samples=(400, 351),
-        settings={"search_order": order} if method == "order" else {},
-    )
+def bic(order, edges, moments=MOMENTS, **options):
+    """The criterion of these (source, target, directed) edges along an order."""
+    return order_criterion(*moments, order, [Edge(*edge) for edge in edges], **options)
 
 
 def by_rows(order, edges, gamma, equal=True):
@@ -81,12 +73,12 @@ def by_rows(order, edges, gamma, equal=True):
 @given(st.permutations(PAIR.first.names), st.floats(0, 2))
 def test_criterion_is_that_of_least_squares_on_the_rows(order, gamma):
     edges = [(order[0], order[2], True), (order[1], order[4], True), (order[0], order[4], True)]
-    found = extended_bic(answer(order, edges), *MOMENTS, equal_noise=True, gamma=gamma)
+    found = bic(order, edges, equal_noise=True, gamma=gamma)
     assert found == pytest.approx(by_rows(order, edges, gamma), rel=1e-8, abs=1e-8)
 
 
 def test_criterion_of_no_change_is_zero():
-    assert extended_bic(answer(PAIR.first.names, []), *MOMENTS, equal_noise=True) == 0
+    assert bic(PAIR.first.names, [], equal_noise=True) == 0
 
 
 def test_orders_differ_by_as_much_as_in_the_search_where_a_change_costs_the_same():
@@ -97,9 +89,10 @@ def test_orders_differ_by_as_much_as_in_the_search_where_a_change_costs_the_same
     ]
     scores, ours = [], []
     for order in (PAIR.first.names, PAIR.first.names[::-1]):
-        result = dd.DifferenceDAG(noise="equal", order=order, n_jobs=1).fit_moments(*models).result_
-        scores.append(result.settings["score"])
-        ours.append(extended_bic(result, *models, equal_noise=True, gamma=1.0))
+        options = ModelOptions(noise="equal", order=order)
+        fit = search(prepare_moments(*models, options), options)
+        scores.append(fit.optimum.best.score)
+        ours.append(extended_bic(fit, gamma=1.0))
     assert abs(scores[0] - scores[1]) > 100
     assert ours[0] - ours[1] == pytest.approx(scores[0] - scores[1], rel=1e-6)
 
@@ -109,8 +102,7 @@ def test_changed_noise_pays_once():
     one, two = rng.standard_normal((500, 3)), rng.standard_normal((700, 3)) * [1, 1, 3]
     moments = [dd.Moments.from_array(table) for table in (one, two)]
     names = moments[0].names
-    result = answer(names, [], names=names)
-    assert extended_bic(result, *moments, equal_noise=True) == 0
+    assert bic(names, [], moments, equal_noise=True) == 0
     # the last variable is regressed on the others; its variances differ by 9
     design = [np.hstack([table[:, :2], np.ones((len(table), 1))]) for table in (one, two)]
 
@@ -126,24 +118,21 @@ def test_changed_noise_pays_once():
 
     gain = minus_loglik((1.0, 1.0))[1] - minus_loglik((3.0, 1.0))[0]
     price = math.log(1200) / 2 + 1.5 * math.log(3)
-    assert extended_bic(result, *moments) == pytest.approx(price - gain * (1200 - 5) / 1200, abs=0.05)
+    assert bic(names, [], moments) == pytest.approx(price - gain * (1200 - 5) / 1200, abs=0.05)
 
 
 def test_undirected_edges_take_the_better_direction():
     """Of unresolved variables, as the paper's method leaves them."""
     names = PAIR.first.names
     for a, b in itertools.combinations(names, 2):
-        loose = answer([], [(a, b, False)], "paper", unresolved=(a, b))
-        ways = [
-            extended_bic(answer(pair, [(*pair, True)], "paper"), *MOMENTS, equal_noise=True)
-            for pair in ((a, b), (b, a))
-        ]
-        assert extended_bic(loose, *MOMENTS, equal_noise=True) == pytest.approx(min(ways), abs=1e-9)
+        ways = [bic(pair, [(*pair, True)], equal_noise=True) for pair in ((a, b), (b, a))]
+        loose = bic([], [(a, b, False)], free=(a, b), equal_noise=True)
+        assert loose == pytest.approx(min(ways), abs=1e-9)
 
 
 def test_criterion_without_enough_rows_is_infinite():
     few = [dd.Moments.from_array(table[:4]) for table in TABLES]
-    assert math.isinf(extended_bic(answer(PAIR.first.names, []), *few))
+    assert math.isinf(bic(PAIR.first.names, [], few))
 
 
 def test_instability_is_the_chance_that_a_change_is_not_found_again():
@@ -181,17 +170,20 @@ def test_each_step_is_the_fit_with_that_penalty(path):
     for step in path.line:
         result = dd.DifferenceDAG(penalty=step.at.penalty, n_jobs=1).fit_moments(*MOMENTS).result_
         assert [(e.source, e.target, e.directed) for e in result.edge_list] == [e[:3] for e in step.edges]
-        assert step.ebic == pytest.approx(extended_bic(result, *MOMENTS), abs=1e-6)
+        edges = [(e.source, e.target, e.directed) for e in result.edge_list]
+        assert step.ebic == pytest.approx(bic(result.settings["search_order"], edges), abs=1e-6)
 
 
 def test_moments_and_rows_give_the_same_path(path):
-    again = settings_path(*MOMENTS, penalties=[0.3, 0.6, 2, 6], n_jobs=2, rng=np.random.default_rng(3))
+    again = settings_path(
+        *MOMENTS, penalties=[0.3, 0.6, 2, 6], model=dd.DifferenceDAG(n_jobs=2, rng=np.random.default_rng(3))
+    )
     assert again.rows == path.rows
     assert again.table["ebic"].tolist() == pytest.approx(path.table["ebic"].tolist())
 
 
 def test_own_penalty_is_the_default_that_is_multiplied():
-    path = settings_path(*TABLES, model=dd.DifferenceDAG(penalty=2.0), penalties=[0.5], n_jobs=1)
+    path = settings_path(*TABLES, model=dd.DifferenceDAG(penalty=2.0, n_jobs=1), penalties=[0.5])
     assert path.default == {"penalty": 2.0}
     assert path.result.settings["penalty_factor"] in (1.0, 2.0)
     assert [step.at.penalty for step in path.line] == [0.5, 1.0]
@@ -218,14 +210,19 @@ def test_paper_varies_the_threshold_and_then_the_penalty():
 def test_stability_takes_the_least_severe_stable_setting(tmp_path):
     seen = []
     path = settings_path(
-        *TABLES, by="stability", penalties=[0.3, 6], fits=6, rng=1, n_jobs=1, journal=tmp_path,
+        *TABLES,
+        by="stability",
+        penalties=[0.3, 6],
+        fits=6,
+        journal=tmp_path,
         progress=lambda *told: seen.append(told[:2]),
-    )  # fmt: skip
+        model=dd.DifferenceDAG(rng=1, n_jobs=1),
+    )
     assert seen[-1] == (21, 21)
     table = path.table
     for number, penalty in enumerate((0.3, 1.0, 6.0)):
-        halves = dd.resample_fits(
-            *TABLES, model=dd.DifferenceDAG(penalty=penalty), fits=6, kind="half", rng=1, n_jobs=1
+        halves = resample_fits(
+            *TABLES, model=dd.DifferenceDAG(penalty=penalty, rng=1, n_jobs=1), fits=6, kind="half"
         )
         assert table["instability"][number] == pytest.approx(instability(halves)[0])
         assert path.line[number].shares == halves.shares
@@ -239,20 +236,8 @@ def test_stability_takes_the_least_severe_stable_setting(tmp_path):
     assert len(list(tmp_path.glob("*.journal"))) == 3
 
 
-def test_screening_size_is_a_setting():
-    rng = np.random.default_rng(862_502)
-    first, second = rng.standard_normal((60, 70)), rng.standard_normal((60, 70))
-    second[:, 1] = first[rng.permutation(60), 0] + 0.5 * rng.standard_normal(60)
-    second[:, 0] = second[:, 1] + 0.5 * rng.standard_normal(60)
-    path = settings_path(first, second, penalties=[1], sizes=[0.5], n_jobs=1)
-    table = path.table
-    assert table["kept"].tolist() == [table["kept"][0], round(table["kept"][0] / 2)]
-    assert path.result.settings["screened_out"]
-    assert ("X1", "X2") in [tuple(sorted(e[:2])) for e in path.settings[0].edges]
-
-
 def test_at_most_so_many_variables_are_ordered():
-    result = dd.DifferenceDAG(screen=3, n_jobs=1).fit_moments(*MOMENTS).result_
+    result = dd.DifferenceDAG(max_variables=3, n_jobs=1).fit_moments(*MOMENTS).result_
     assert len(result.settings["search_order"]) == 3
     assert len(result.settings["screened_out"]) == 2
     ranked = screen(standardise(*MOMENTS), *(part.n for part in MOMENTS)).ranked
@@ -261,8 +246,8 @@ def test_at_most_so_many_variables_are_ordered():
 
 @pytest.mark.parametrize("wrong", [1, 2.5, True, "3"])
 def test_a_screen_that_makes_no_sense_is_refused(wrong):
-    with pytest.raises(dd.InputError, match="screen must be a whole number, 2 or larger"):
-        dd.DifferenceDAG(screen=wrong).check_parameters()
+    with pytest.raises(dd.InputError, match="max_variables must be a whole number, 2 or larger"):
+        dd.DifferenceDAG(max_variables=wrong).fit_moments(*MOMENTS)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +258,6 @@ def test_a_screen_that_makes_no_sense_is_refused(wrong):
         ({"penalties": [0.5, -1]}, "penalties must be numbers larger than 0"),
         ({"penalties": "abc"}, "multiples of the default"),
         ({"thresholds": [0.5]}, "method='order' has no thresholds"),
-        ({"model": dd.DifferenceDAG(method="paper"), "sizes": [0.5]}, "method='paper' has no sizes"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, words):
@@ -292,6 +276,14 @@ def test_multiples_of_the_papers_penalty():
     assert _times(0.4, 4.0) == 1.0
 
 
+def nothing(names):
+    """A result without any change."""
+    return DifferenceResult(
+        method="order", variables=names, invariant=names, unresolved=(), order=(), edge_list=(),
+        delta_entries=csr_array((len(names),) * 2), samples=(400, 351), settings={},
+    )  # fmt: skip
+
+
 def made(steps, chosen=1, default=1, names=("a", "b", "c")):
     """A path with these edges at 0.5, 1, 2, 4 times the default penalty."""
     settings = tuple(
@@ -301,7 +293,7 @@ def made(steps, chosen=1, default=1, names=("a", "b", "c")):
     return SettingsPath(
         method="order", by="ebic", axis="penalty", settings=settings, steps=len(settings), chosen_at=chosen,
         default_at=default, chosen={"penalty": 1.0}, default={"penalty": 1.0}, gamma=1.0, bound=0.05,
-        result=answer((), [], names=names),
+        result=nothing(names),
     )  # fmt: skip
 
 

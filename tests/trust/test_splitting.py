@@ -8,16 +8,13 @@ from scipy import stats
 
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
+from diffdag.pipeline import ModelOptions, moments_of, prepare, search
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
-from diffdag.trust.splitting import Structure, measure, split_rows
+from diffdag.trust.splitting import measure, split_rows
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
 TABLES = align_tables(PAIR.first.sample(801, rng=1), PAIR.second.sample(600, rng=2))
-
-
-def moments(tables):
-    return [Moments.from_array(table, tables.names) for table in (tables.first, tables.second)]
 
 
 def test_every_row_is_in_one_part():
@@ -37,9 +34,10 @@ def test_every_row_is_in_one_part():
 def test_the_interval_is_students_of_least_squares_on_the_other_rows():
     """With one cause and no noise change: ordinary least squares of the effect on everything before it."""
     found, held = split_rows(TABLES, 0)
-    result = dd.DifferenceDAG(n_jobs=1).fit_tables(found).result_
-    measured = measure(result, moments(found), *moments(held))
-    structure = Structure.of(result)
+    options = ModelOptions()
+    fit = search(prepare(found, options), options)
+    measured = measure(fit.difference, fit, *moments_of(held, options), np.zeros((6, 6), bool))
+    structure = fit.structure
     assert {(e.source, e.target) for e in measured.edge_list} == PAIR.edges
     for edge in measured.edge_list:
         i, j = structure.names.index(edge.target), structure.names.index(edge.source)
@@ -60,7 +58,7 @@ def test_the_interval_is_students_of_least_squares_on_the_other_rows():
 
 
 def test_fit_splits_and_says_so():
-    result = dd.DifferenceDAG(n_jobs=1).fit(TABLES.first, TABLES.second, intervals="split").result_
+    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(TABLES.first, TABLES.second).result_
     assert result.samples == (401, 300)
     assert "401 and 300 rows" in result.notes[-1]
     assert "400 and 300" in result.notes[-1]
@@ -73,7 +71,7 @@ def test_two_effects_of_one_cause_have_intervals_for_either_order():
     before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
     after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
     one, two = dd.LinearSEM(before), dd.LinearSEM(after)
-    result = dd.DifferenceDAG(n_jobs=1).fit(one.sample(4000, 1), two.sample(4000, 2), intervals="split").result_
+    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(one.sample(4000, 1), two.sample(4000, 2)).result_
     edges = {(e.source, e.target): e for e in result.edge_list}
     for (source, target), change in {("X1", "X2"): 0.4, ("X1", "X3"): -0.7}.items():
         edge = edges[source, target]
@@ -85,7 +83,7 @@ def test_only_orders_that_agree_with_what_is_known_are_looked_at():
     before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
     after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
     tables = dd.LinearSEM(before).sample(4000, 1), dd.LinearSEM(after).sample(4000, 2)
-    known = dd.DifferenceDAG(n_jobs=1, order=["X1", "X2", "X3"]).fit(*tables, intervals="split").result_
+    known = dd.DifferenceDAG(n_jobs=1, order=["X1", "X2", "X3"], intervals="split").fit(*tables).result_
     for edge in known.edge_list:
         assert edge.high - edge.low == pytest.approx(2 * 1.96 * edge.stderr, rel=0.01)
 
@@ -110,4 +108,4 @@ def test_few_rows_of_one_noisy_condition_give_wide_intervals():
 )
 def test_what_cannot_be_split(options, says):
     with pytest.raises(dd.InputError, match=says):
-        dd.DifferenceDAG(**options).fit(TABLES.first, TABLES.second, intervals="split")
+        dd.DifferenceDAG(**options, intervals="split").fit(TABLES.first, TABLES.second)

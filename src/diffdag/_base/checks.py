@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -49,3 +50,31 @@ def check_rng(rng: object) -> None:
     whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
     if rng is not None and not whole and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+
+
+def check_whole(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
+    """Check an option that is a whole number, `least` or larger."""
+    if none_ok and value is None:
+        return
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        tail = " or None" if none_ok else ""
+        raise InputError(f"{name} must be a whole number, {least} or larger{tail}; it is {value!r}")
+
+
+def check_number(
+    name: str, value: object, *, above: float = -math.inf, below: float = math.inf, none_ok: bool = False
+) -> None:
+    """Check an option that is a number strictly between two others."""
+    if none_ok and value is None:
+        return
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
+    if not number or not above < float(value) < below:  # type: ignore[arg-type]
+        limits = f"between {above:g} and {below:g}" if below < math.inf else f"larger than {above:g}"
+        raise InputError(f"{name} must be a number {limits}{' or None' if none_ok else ''}; it is {value!r}")
+
+
+def check_jobs(n_jobs: object) -> None:
+    """Check a number of workers: None for one, -1 for one per core."""
+    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")

@@ -16,8 +16,12 @@ class InputError(ValueError):
     """Input that cannot be used; the message says what, where and what to do, in one line."""
 
 
+class NotFittedError(ValueError, AttributeError):
+    """A result was asked for before `fit`."""
+
+
 class DiffDagWarning(UserWarning):
-    """The answer stands, but the user should know something about it."""
+    """The result stands, but the user should know something about it."""
 
 
 def is_out_of_resources(error: BaseException) -> bool:

@@ -27,7 +27,7 @@ Direction = tuple[str, str] | str
 _ORDER_WANTED = "give a list of all names, causes first"
 _TIERS_WANTED = "give a list of groups of names, causes first"
 _PAIR_WANTED = "write 'cause -> effect' or give (cause, effect)"
-_FILE_WANTED = "write one tier a line, causes first, names separated by commas"
+_FILE_WANTED = "write one tier per line, causes first, names separated by commas"
 
 
 def precedence(
@@ -111,7 +111,7 @@ def read_tiers(path: str | Path) -> list[list[str]]:
     Parameters
     ----------
     path : path
-        A text file in UTF-8, in one of two forms. Either one tier a line, causes first, names separated by
+        A text file in UTF-8, in one of two forms. Either one tier per line, causes first, names separated by
         commas; or a CSV of two columns with the header ``variable,tier`` and a number as tier, smaller is
         earlier. Names that contain a comma are put in double quotes. Blank lines, empty fields (spreadsheets
         fill up short lines with them) and lines that start with ``#`` are ignored.

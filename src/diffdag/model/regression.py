@@ -1,4 +1,4 @@
-"""The weight of an edge in both conditions: least squares on the predecessors, from moments alone.
+"""Least squares of a variable on its predecessors, in one condition or in both, from moments alone.
 
 Along a causal order a structural equation is a regression of the variable on all that precede it, so the
 coefficients are the weights and their usual standard errors apply. Both are in the user's units.
@@ -14,6 +14,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.moments import Moments
+
+ITERATIONS = 50  # of generalised least squares at most; a few are usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +57,35 @@ def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regre
 class JointRegression:
     """One variable on its predecessors in both conditions, with coefficients shared except on a change set.
 
-    Entries of ``first`` and ``second`` are coefficients of all predecessors; errors are of the change set.
+    Attributes
+    ----------
+    first, second : ndarray, shape (k,)
+        Coefficients of all predecessors in each condition.
+    variance_first, variance_second : float
+        Noise variances.
+    squares : (float, float)
+        Residual sums of squares of each condition, above zero.
+    freedom : (float, float)
+        Residual degrees of freedom of each condition, at least 1.
+    covariance : ndarray, shape (k + m, k + m)
+        Covariance matrix of the estimates: coefficients of the second condition, then what the first adds to
+        those of the change set.
+    error_first, error_second, error_delta, freedom_delta : ndarray, shape (m,)
+        Of the change set: standard errors of both coefficients and of their difference, and Satterthwaite's
+        degrees of freedom of the last.
     """
 
     first: FloatArray
     second: FloatArray
     variance_first: float
     variance_second: float
+    squares: tuple[float, float]
+    freedom: tuple[float, float]
+    covariance: FloatArray
     error_first: FloatArray
     error_second: FloatArray
     error_delta: FloatArray
-    freedom_delta: FloatArray  # Satterthwaite's degrees of freedom of the errors of differences
+    freedom_delta: FloatArray
 
 
 def regress_jointly(
@@ -99,61 +119,71 @@ def regress_jointly(
     index = list(predecessors)
     extra = [index.index(j) for j in changed]
     k, m = len(index), len(extra)
-    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))
+    rows = np.array([first.n, second.n])
+    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
     block = np.ix_([*index, target], [*index, target])
-    units = np.outer(scale[[*index, target]], scale[[*index, target]])
-    one, two = first.scatter[block] / units, second.scatter[block] / units
+    scatters = [moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)]
+    grams, crosses = _normal_equations(scatters[0], scatters[1], extra)
     variances = np.ones(2)
-    for _ in range(50 if separate else 1):
-        weights = 1 / variances
-        gram, cross = _stacked(one, two, weights, k, extra)
-        inverse = np.linalg.inv(gram)
-        beta = inverse @ cross
-        b2, b1 = beta[:k].copy(), beta[:k].copy()
+    for _ in range(ITERATIONS if separate else 1):
+        weighted = grams / variances[:, None, None]
+        inverse = np.linalg.inv(weighted.sum(axis=0))
+        beta = inverse @ (crosses / variances[:, None]).sum(axis=0)
+        b1, b2 = beta[:k].copy(), beta[:k]
         b1[extra] += beta[k:]
-        rss = np.array([_residual(one, b1), _residual(two, b2)])
+        rss = np.array([residual_squares(*pair) for pair in zip(scatters, (b1, b2), strict=True)])
         if not separate:
-            variances = np.full(2, rss.sum() / max(first.n + second.n - 2 - k - m, 1))
+            variances = np.full(2, rss.sum() / max(rows.sum() - 2 - k - m, 1))
             break
         # The first condition bears this many of the coefficients, the second the others.
-        borne = float(np.trace(inverse @ _stacked(one, two, np.array([weights[0], 0.0]), k, extra)[0]))
-        freedom = np.array([first.n - 1 - borne, second.n - 1 - (k + m - borne)])
+        borne = float((inverse * weighted[0]).sum())  # the trace of their product
+        freedom = rows - 1 - np.array([borne, k + m - borne])
         before, variances = variances, np.maximum(rss / np.maximum(freedom, 1), 1e-300)
         if np.allclose(before, variances, rtol=1e-10, atol=0.0):
             break
-    gram, _ = _stacked(one, two, 1 / variances, k, extra)
-    inverse = np.linalg.inv(gram)
-    parts = [_stacked(one, two, side / variances, k, extra)[0] for side in np.eye(2)]
+    information = grams / variances[:, None, None]
+    covariance = np.linalg.inv(information.sum(axis=0))
     # What each condition contributes to the variances of the differences, and how well it knows its own.
-    shares = np.array([np.einsum("ui,ij,ju->u", inverse[k:], part, inverse[:, k:]) for part in parts])
-    free = [n - 1 - float(np.trace(inverse @ part)) for n, part in zip((first.n, second.n), parts, strict=True)]
-    freedom_delta = shares.sum(axis=0) ** 2 / (shares**2 / np.maximum(free, 1.0)[:, None]).sum(axis=0)
-    spread = np.diag(inverse)
-    both = inverse[extra, range(k, k + m)]
-    unit = scale[target] / scale[index]
+    shares = np.einsum("ui,cij,ju->cu", covariance[k:], information, covariance[:, k:])
+    freedom = np.maximum(rows - 1 - (covariance * information).sum(axis=(1, 2)), 1.0)
+    unit = scale[k] / np.concatenate([scale[:k], scale[extra]])
+    covariance *= np.outer(unit, unit)
+    spread, both = np.diag(covariance), covariance[extra, range(k, k + m)]
+    one, two = (variances * scale[k] ** 2).tolist()
+    left, right = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
     return JointRegression(
-        b1 * unit,
-        b2 * unit,
-        float(variances[0] * scale[target] ** 2),
-        float(variances[1] * scale[target] ** 2),
-        np.sqrt(np.maximum(spread[extra] + spread[k:] + 2 * both, 0)) * unit[extra],
-        np.sqrt(spread[extra]) * unit[extra],
-        np.sqrt(spread[k:]) * unit[extra],
-        freedom_delta,
+        b1 * unit[:k],
+        b2 * unit[:k],
+        one,
+        two,
+        (left, right),
+        (float(freedom[0]), float(freedom[1])),
+        covariance,
+        np.sqrt(np.maximum(spread[extra] + spread[k:] + 2 * both, 0)),
+        np.sqrt(spread[extra]),
+        np.sqrt(spread[k:]),
+        shares.sum(axis=0) ** 2 / (shares**2 / freedom[:, None]).sum(axis=0),
     )
 
 
-def _stacked(
-    one: FloatArray, two: FloatArray, weights: FloatArray, k: int, extra: list[int]
-) -> tuple[FloatArray, FloatArray]:
-    """Normal equations of shared coefficients and, for the first condition alone, the extra ones."""
-    u1, u2 = weights
-    shared = u1 * one[:k, :k] + u2 * two[:k, :k]
-    own = u1 * one[:k][:, extra]
-    gram = np.block([[shared, own], [own.T, own[extra]]])
-    return gram, np.concatenate([u1 * one[:k, k] + u2 * two[:k, k], u1 * one[extra, k]])
+def _normal_equations(one: FloatArray, two: FloatArray, extra: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Normal equations of each condition: shared coefficients and, for the first alone, the extra ones.
+
+    Given are scatter matrices of the predecessors and, last, the target.
+    """
+    k, m = len(one) - 1, len(extra)
+    own = [*range(k), *extra]
+    grams, crosses = np.zeros((2, k + m, k + m)), np.zeros((2, k + m))
+    grams[0], crosses[0] = one[np.ix_(own, own)], one[own, k]
+    grams[1, :k, :k], crosses[1, :k] = two[:k, :k], two[:k, k]
+    return grams, crosses
 
 
-def _residual(matrix: FloatArray, beta: FloatArray) -> float:
-    contrast = np.append(-beta, 1.0)
-    return max(float(contrast @ matrix @ contrast), 0.0)
+def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
+    """Residual sum of squares, from the scatter matrix of the predecessors and, last, the target.
+
+    >>> residual_squares(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([0.5]))
+    2.5
+    """
+    contrast = np.append(-coefficients, 1.0)
+    return max(float(contrast @ scatter @ contrast), 0.0)

@@ -1,4 +1,4 @@
-"""From moments through the search to the answer: edges, weights, and what a user should know."""
+"""The order search as a value: moments in, `OrderFit` out, from which the difference is read off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,12 +17,11 @@ from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
-from diffdag.ordersearch.core.score import CHANGE
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import Optimum, Problem, search_orders
-from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
-from diffdag.results.result import DifferenceResult
+from diffdag.ordersearch.search import Found, Optimum, Problem, search_orders
+from diffdag.results.difference import Difference
+from diffdag.results.records import Edge, MeanChange, NoiseChange, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -30,7 +29,7 @@ TIE = 0.5
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
-LEAST_ROWS = 100  # a variable
+LEAST_ROWS = 100  # per variable
 
 
 @dataclass(frozen=True)
@@ -43,43 +42,150 @@ class OrderSettings:
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
     progress: ProgressCallback = silent
     factor: float = 1.0  # of the penalty
-    screen: int | None = None  # at most so many variables are ordered
-    optimum: Optimum | None = None  # where the search was done already, together with other pairs
+    max_variables: int | None = None  # at most so many variables are ordered
+
+    def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
+        """The search problem of the moments of what was kept of `total` variables."""
+        rows, equal = (first.n, second.n), self.equal_noise
+        return Problem.from_scatter(first.scatter, second.scatter, *rows, equal, before, total, self.factor)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """The optimum in terms of columns."""
+class Structure:
+    """An order of the kept variables, by column, and what changes along it."""
 
     names: tuple[str, ...]
+    order: tuple[int, ...]  # causes first
+    causes: dict[int, tuple[int, ...]]  # changed causes of each variable that has any
+    separate: frozenset[int]  # variables whose noise variances differ
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], found: Found) -> Structure:
+        """Read it off what the search found."""
+        changed = {int(i): np.flatnonzero(found.changed[i]) for i in np.flatnonzero(found.changed.any(axis=1))}
+        return cls(
+            names,
+            tuple(found.order),
+            {i: tuple(causes.tolist()) for i, causes in changed.items()},
+            frozenset(np.flatnonzero(found.separate).tolist()),
+        )
+
+    def predecessors(self, i: int) -> list[int]:
+        """The variables before i."""
+        return list(self.order[: self.order.index(i)])
+
+    def regression(self, first: Moments, second: Moments, i: int) -> JointRegression:
+        """Regress i on its predecessors, jointly, with its changes."""
+        return regress_jointly(
+            first, second, i, self.predecessors(i), self.causes.get(i, ()), i in self.separate
+        )
+
+
+class Equation(NamedTuple):
+    """Regressors of one variable, and their coefficients in each condition."""
+
+    regressors: list[int]
+    coefficients: tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderFit:
+    """What the search over causal orders found on the moments of two conditions.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All variables.
+    first, second : Moments
+        Of the variables that were kept, in the order of the columns.
+    problem : Problem
+        What was searched: scaled scatter matrices, penalties, prior knowledge.
+    optimum : Optimum
+        The best order, how often it was reached, and the margin of each direction.
+    settings : OrderSettings
+        What the user asked for.
+    screened : Screened
+        Which columns were kept.
+    """
+
+    names: tuple[str, ...]
+    first: Moments
+    second: Moments
+    problem: Problem
     optimum: Optimum
+    settings: OrderSettings
+    screened: Screened
+    method: Literal["order"] = "order"
 
     @property
-    def order(self) -> list[int]:
-        """Columns, causes first."""
-        return list(self.optimum.best.order)
+    def kept(self) -> list[int]:
+        """Columns of the variables that were ordered."""
+        return self.screened.members
+
+    @property
+    def equal_noise(self) -> bool:
+        """Whether noise variances were taken for equal in both conditions."""
+        return self.settings.equal_noise
 
     @cached_property
-    def causes(self) -> dict[int, tuple[int, ...]]:
-        """Changed causes of each variable that has any."""
-        changed = self.optimum.best.changed
-        return {int(i): tuple(np.flatnonzero(changed[i]).tolist()) for i in np.flatnonzero(changed.any(axis=1))}
+    def structure(self) -> Structure:
+        """The order and the changes along it."""
+        return Structure.of(self.first.names, self.optimum.best)
 
-    def separate(self) -> set[int]:
-        """Variables whose noise variances differ."""
-        return set(np.flatnonzero(self.optimum.best.separate).tolist())
+    @property
+    def search_order(self) -> tuple[str, ...]:
+        """The variables that were ordered, causes first."""
+        return tuple(self.first.names[k] for k in self.structure.order)
 
+    @property
     def tied(self) -> set[tuple[int, int]]:
         """Edges (effect, cause) whose direction is not settled."""
         return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
 
+    @property
+    def margins(self) -> dict[str, float]:
+        """What the score rises by, at least, if the direction of an edge is reversed, where it can be."""
+        names = self.first.names
+        return {
+            f"{names[j]} -> {names[i]}": round(margin, 3)
+            for (i, j), margin in self.optimum.margins.items()
+            if math.isfinite(margin)
+        }
 
-def problem_of(
-    first: Moments, second: Moments, before: BoolArray, total: int, settings: OrderSettings
-) -> Problem:
-    """What is searched: the moments of what was kept of `total` variables, and the rules of the score."""
-    rows, equal = (first.n, second.n), settings.equal_noise
-    return Problem.from_scatter(first.scatter, second.scatter, *rows, equal, before, total, settings.factor)
+    @cached_property
+    def regressions(self) -> dict[int, JointRegression]:
+        """For each variable of which something changed, its regression on its predecessors."""
+        changed = sorted(self.structure.separate.union(self.structure.causes))
+        return {i: self.structure.regression(self.first, self.second, i) for i in changed}
+
+    def equation(self, target: int, first: Moments, second: Moments) -> Equation:
+        """Regressors of a variable, by column of the kept ones, and their coefficients in each condition."""
+        fit = self.structure.regression(first, second, target)
+        return Equation(self.structure.predecessors(target), (fit.first, fit.second))
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Edges, changed noise variances and intercepts, and what a user should know."""
+        edges = tuple(_estimated_edges(self))
+        structure, known = self.structure, self.problem.before
+        mechanisms = list(structure.order), structure.causes, structure.separate, known
+        noise, means = changed_mechanisms(self.first, self.second, *mechanisms)
+        members = self.kept
+        out = [name for k, name in enumerate(self.names) if k not in set(members)]
+        note = screening_note(
+            len(self.names), len(members), min(self.first.n, self.second.n), self.settings.max_variables
+        )
+        return Difference(
+            edge_list=edges,
+            variables=self.names,
+            delta_entries=_among_all(_precision_difference(self), members, len(self.names)),
+            samples=(self.first.n, self.second.n),
+            settings={**_described(self), "screened_out": out, **self.screened.settings},
+            notes=(*([note] if out else []), *_notes(self)),
+            noise_list=noise,
+            mean_list=means,
+            **_places(self, noise, means),
+        )
 
 
 def fit_samples(
@@ -89,35 +195,28 @@ def fit_samples(
     before: BoolArray,
     settings: OrderSettings,
     screened: Screened,
-) -> DifferenceResult:
-    """Search over orders of what was kept, and estimate the weights along the best one.
+    optimum: Optimum | None = None,
+) -> OrderFit:
+    """Search over orders of what was kept.
 
-    `names` are all variables, the moments those of the kept ones; `before` says what is known of their order.
+    Parameters
+    ----------
+    names : tuple of str
+        All variables.
+    first, second : Moments
+        Of the variables that were kept.
+    before : ndarray of bool
+        ``before[a, b]`` if it is known that a precedes b, of those.
+    settings : OrderSettings
+        What the user asked for.
+    screened : Screened
+        Which columns were kept.
+    optimum : Optimum, optional
+        The outcome of a search that was done already, together with other pairs of conditions.
     """
-    problem = problem_of(first, second, before, len(names), settings)
-    optimum = settings.optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    answer = Answer(first.names, optimum)
-    fits = _regressions(answer, first, second)
-    edges = tuple(_estimated_edges(answer, fits))
-    noise, means = changed_mechanisms(first, second, answer.order, answer.causes, answer.separate(), before)
-    kept = set(first.names)
-    out = [name for name in names if name not in kept]
-    return DifferenceResult(
-        edge_list=edges,
-        variables=names,
-        delta_entries=_among_all(_precision_difference(answer, fits), screened.members, len(names)),
-        samples=(first.n, second.n),
-        settings={**_settings(answer, problem, settings), "screened_out": out, **screened.settings},
-        notes=(*_screening_notes(names, first, second, settings.screen), *_notes(answer)),
-        noise_list=noise,
-        mean_list=means,
-        **_places(answer, {change.variable for change in noise}),
-    )
-
-
-def _screening_notes(names: tuple[str, ...], first: Moments, second: Moments, asked: int | None) -> list[str]:
-    fewer = len(first.names) < len(names)
-    return [screening_note(len(names), len(first.names), min(first.n, second.n), asked)] if fewer else []
+    problem = settings.problem(first, second, before, len(names))
+    found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
+    return OrderFit(names, first, second, problem, found, settings, screened)
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -127,10 +226,8 @@ def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
     return csr_array((entries.data, (place[entries.row], place[entries.col])), shape=(p, p))
 
 
-def fit_models(
-    first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings
-) -> DifferenceResult:
-    """The same for exact models: what is found with as many rows as rounding errors allow to tell apart."""
+def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> Difference:
+    """Compare exact models: what is found with as many rows as rounding errors allow to tell apart."""
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
@@ -139,39 +236,33 @@ def fit_models(
             "the covariance matrices of these models are too close to singular to compare orders in double "
             "precision; use method='paper', which works with square roots, or smaller weights"
         )
-    problem = Problem.from_scatter(
-        sigma1 * rows, sigma2 * rows, rows, rows, settings.equal_noise, before, p, settings.factor
-    )
+    equal, factor, zero = settings.equal_noise, settings.factor, np.zeros(p)
+    problem = Problem.from_scatter(sigma1 * rows, sigma2 * rows, rows, rows, equal, before, p, factor)
     optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    answer = Answer(first.names, optimum)
-    tied = answer.tied()
-    directed = {(i, j) for i, causes in answer.causes.items() for j in causes} - tied
+    one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
+    fit = OrderFit(first.names, one, two, problem, optimum, settings, Screened(range(p)))
+    directed = {(i, j) for i, causes in fit.structure.causes.items() for j in causes} - fit.tied
     # Along a given order that is not the models' own, edges are those of regressions.
     structural = all(first.weights[edge] != second.weights[edge] for edge in directed)
-    if structural:
-        edges = (*model_edges(directed, first, second), *_undirected(answer))
-    else:
-        zero = np.zeros(p)
-        one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
-        edges = tuple(_estimated_edges(answer, _regressions(answer, one, two)))
-    noise = tuple(_exact_noise(answer, first, second))
-    return DifferenceResult(
-        edge_list=edges,
+    edges = (*model_edges(directed, first, second), *_undirected(fit)) if structural else _estimated_edges(fit)
+    noise = tuple(_exact_noise(fit, first, second))
+    return Difference(
+        edge_list=tuple(edges),
         variables=first.names,
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
-        settings={**_settings(answer, problem, settings), "rows": rows},
-        notes=tuple(_notes(answer)),
+        settings={**_described(fit), "rows": rows},
+        notes=tuple(_notes(fit)),
         noise_list=noise,
-        **_places(answer, {change.variable for change in noise}),
+        **_places(fit, noise, ()),
     )
 
 
-def _exact_noise(answer: Answer, first: LinearSEM, second: LinearSEM) -> Iterator[NoiseChange]:
+def _exact_noise(fit: OrderFit, first: LinearSEM, second: LinearSEM) -> Iterator[NoiseChange]:
     """Variables whose noise variance differs, with the models' variances where those differ."""
-    for k in sorted(answer.separate()):
+    for k in sorted(fit.structure.separate):
         before, after = float(first.noise_variances[k]), float(second.noise_variances[k])
-        yield NoiseChange(answer.names[k], before, after, before / after)
+        yield NoiseChange(first.names[k], before, after, before / after)
 
 
 def _condition(sigma: FloatArray) -> float:
@@ -179,45 +270,38 @@ def _condition(sigma: FloatArray) -> float:
     return float(np.linalg.cond(sigma / np.outer(scale, scale)))
 
 
-def _regressions(
-    answer: Answer, first: Moments, second: Moments
-) -> dict[int, tuple[list[int], JointRegression]]:
-    """For each variable of which something changed: its predecessors, and the regression on them."""
-    causes, separate, order = answer.causes, answer.separate(), answer.order
-    fits = {}
-    for i in sorted(separate.union(causes)):
-        earlier = order[: order.index(i)]
-        fit = regress_jointly(first, second, i, earlier, causes.get(i, ()), i in separate)
-        fits[i] = (earlier, fit)
-    return fits
+def edge_of(names: Sequence[str], structure: Structure, fit: JointRegression, i: int, j: int) -> Edge:
+    """The edge from j to i with weights and standard errors of the regression of i."""
+    k, u = structure.predecessors(i).index(j), structure.causes[i].index(j)
+    weights = float(fit.first[k]), float(fit.second[k])
+    errors = float(fit.error_first[u]), float(fit.error_second[u])
+    return estimated_edge(names[j], names[i], weights, errors, float(fit.error_delta[u]))
 
 
-def _estimated_edges(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> Iterator[Edge]:
-    names, tied = answer.names, answer.tied()
-    for i, causes in answer.causes.items():
-        earlier, fit = fits[i]
-        for u, j in enumerate(causes):
+def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
+    names, structure, tied = fit.first.names, fit.structure, fit.tied
+    for i, causes in structure.causes.items():
+        for j in causes:
             if (i, j) not in tied:
-                k = earlier.index(j)
-                weights = float(fit.first[k]), float(fit.second[k])
-                errors = float(fit.error_first[u]), float(fit.error_second[u])
-                yield estimated_edge(names[j], names[i], weights, errors, float(fit.error_delta[u]))
-    yield from _undirected(answer)
+                yield edge_of(names, structure, fit.regressions[i], i, j)
+    yield from _undirected(fit)
 
 
-def _undirected(answer: Answer) -> list[Edge]:
-    pairs = sorted({(min(edge), max(edge)) for edge in answer.tied()})
-    return [Edge(answer.names[a], answer.names[b], directed=False) for a, b in pairs]
+def _undirected(fit: OrderFit) -> list[Edge]:
+    names = fit.first.names
+    pairs = sorted({(min(edge), max(edge)) for edge in fit.tied})
+    return [Edge(names[a], names[b], directed=False) for a, b in pairs]
 
 
-def _precision_difference(answer: Answer, fits: dict[int, tuple[list[int], JointRegression]]) -> FloatArray:
+def _precision_difference(fit: OrderFit) -> FloatArray:
     """Of the fitted models: only rows of the structural equations that changed differ."""
-    p = len(answer.names)
+    p = len(fit.first.names)
     delta: FloatArray = np.zeros((p, p))
-    for i, (earlier, fit) in fits.items():
+    for i, found in fit.regressions.items():
+        earlier = fit.structure.predecessors(i)
         for sign, weights, variance in (
-            (1, fit.first, fit.variance_first),
-            (-1, fit.second, fit.variance_second),
+            (1, found.first, found.variance_first),
+            (-1, found.second, found.variance_second),
         ):
             row = np.zeros(p)
             row[i] = 1.0
@@ -226,24 +310,21 @@ def _precision_difference(answer: Answer, fits: dict[int, tuple[list[int], Joint
     return delta
 
 
-def _settings(answer: Answer, problem: Problem, settings: OrderSettings) -> dict[str, object]:
-    optimum = answer.optimum
+def _described(fit: OrderFit) -> dict[str, object]:
+    """The settings as people read them."""
+    optimum = fit.optimum
     return {
-        "noise": "equal" if settings.equal_noise else "auto",
-        "penalty": float(problem.rules.table[CHANGE, 0]),
-        "penalty_factor": settings.factor,
+        "noise": "equal" if fit.equal_noise else "auto",
+        "penalty": fit.problem.unit,
+        "penalty_factor": fit.settings.factor,
         "score": optimum.best.score,
-        "search": _how(optimum, settings),
-        "known_beforehand": list(settings.known),
+        "search": _how(optimum, fit.settings),
+        "known_beforehand": list(fit.settings.known),
         "starts": optimum.starts,
         "starts_at_optimum": optimum.reached,
         "tie": TIE,
-        "search_order": [answer.names[k] for k in answer.order],
-        "margins": {
-            f"{answer.names[j]} -> {answer.names[i]}": round(margin, 3)
-            for (i, j), margin in optimum.margins.items()
-            if math.isfinite(margin)
-        },
+        "search_order": list(fit.search_order),
+        "margins": fit.margins,
     }
 
 
@@ -254,17 +335,18 @@ def _how(optimum: Optimum, settings: OrderSettings) -> str:
     return "order given" if "order" in settings.known else "all admissible orders compared"
 
 
-def _places(answer: Answer, noisy: set[str]) -> dict[str, Any]:
-    """Where each variable stands, by name; changed noise makes one take part, too."""
-    names, tied = answer.names, answer.tied()
-    active = {k for k, name in enumerate(names) if name in noisy}
-    for i, causes in answer.causes.items():
+def _places(fit: OrderFit, noise: Sequence[NoiseChange], means: Sequence[MeanChange]) -> dict[str, Any]:
+    """Where each variable stands, by name; one whose noise or intercept changed is not invariant."""
+    names, tied, structure = fit.first.names, fit.tied, fit.structure
+    moved = {change.variable for change in noise} | {change.variable for change in means}
+    active = {k for k, name in enumerate(names) if name in moved}
+    for i, causes in structure.causes.items():
         active |= {i, *causes}
     loose = {node for edge in tied for node in edge}
     layers: dict[int, int] = {}
-    for i in answer.order:  # causes come first here, so that their layers are known
-        settled = [j for j in answer.causes.get(i, ()) if (i, j) not in tied]
-        if i not in loose and (settled or any(i in others for others in answer.causes.values())):
+    for i in structure.order:  # causes come first here, so that their layers are known
+        settled = [j for j in structure.causes.get(i, ()) if (i, j) not in tied]
+        if i not in loose and (settled or any(i in others for others in structure.causes.values())):
             layers[i] = max((layers.get(j, -1) + 1 for j in settled), default=0)
     return {
         "method": "order",
@@ -277,13 +359,13 @@ def _places(answer: Answer, noisy: set[str]) -> dict[str, Any]:
     }
 
 
-def _notes(answer: Answer) -> Iterator[str]:
-    """What a user should know about how far this answer goes."""
-    optimum, names = answer.optimum, answer.names
+def _notes(fit: OrderFit) -> Iterator[str]:
+    """What a user should know about how far this result goes."""
+    optimum, names = fit.optimum, fit.first.names
     if optimum.starts and optimum.reached < 2:
         yield (
             f"{optimum.reached} of {plural(optimum.starts, 'start')} of the search found these changes, so a "
             "better order may exist; drop variables, or give what you know (tiers, directions)"
         )
-    for i, j in sorted(answer.tied()):
+    for i, j in sorted(fit.tied):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

@@ -6,14 +6,12 @@ covariances alone settles the order only where an effect or a noise variance cha
 arrangement in which fewest intercepts change is taken (`arrangement`). A variable also moves past a touched one
 if that saves more than the covariances lose by it (`_crossing`).
 
-The price of a changed intercept is ``1 + 2 sqrt(p)``. It stands for a level, the probability that half a
-chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. Without any
-change, the largest of all likelihood ratios over all arrangements had these 95 and 98 % points (60 to 400 pairs
-of samples of one model; from p = 20 on the largest that descents found): p = 5: 4.7 and 5.8; p = 10: 6.4 and
-7.7; p = 20: 8.8 and 10.3, with 100 rows 9.8 and 12.0; p = 50: 13.3 and 14.2, with 100 rows 14.6 and 16.4, in
-complete graphs 20.0 and 20.4. So the price alone would not do: the means of all that stand between two touched
-variables also have to differ by Hotelling's test, which is exact for any model and number of rows (`GATE`); as
-a rule nothing is searched.
+The penalty of a changed intercept is ``A + B sqrt(p)``. It stands for a level, the probability that half a
+chi-squared variable with one degree of freedom is larger, which Student's t test has to reach. The means of all
+that stand between two touched variables also have to differ by Hotelling's test, which is exact for any model
+and number of rows (`GATE`); as a rule nothing is searched.
+
+The constants were chosen in docs/dev/constants.md.
 """
 
 from __future__ import annotations
@@ -32,11 +30,9 @@ from diffdag.ordersearch.intercept_order import GRAIN, Run, arrange, moves
 from diffdag.results.records import MeanChange, NoiseChange
 from diffdag.tables.moments import Moments
 
-# The price of a changed intercept, A + B sqrt(p).
 A, B = 1.0, 2.0
-# The search lets a variance differ for little, because edges would be wrong otherwise: in 10 to 28 % of data
-# sets without any change some variance does. Reported is one whose test, taken for a likelihood ratio, passes
-# NOISE_A + NOISE_B log(p): 3 % of such data sets (p = 5, 10, 20; n = 100 to 5000; tuning seed 866000).
+# The search lets a variance differ for little, because edges would be wrong otherwise. Reported is one whose
+# test, taken for a likelihood ratio, passes NOISE_A + NOISE_B log(p).
 NOISE_A, NOISE_B = 2.0, 2.9
 # A run is looked at if Hotelling's test of all its means rejects at this level, which the runs share.
 GATE = 0.03
@@ -175,27 +171,19 @@ def _equation(
     """
     fit = regress_jointly(first, second, i, earlier, changed, separate)
     k, extra = len(earlier), [earlier.index(j) for j in changed]
-    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))
-    block, unit = np.ix_(earlier, earlier), scale[earlier]
-    variances = np.array([fit.variance_first, fit.variance_second])
-    own = np.hstack([np.eye(k), np.eye(k)[:, extra]])
-    shared = np.hstack([np.eye(k), np.zeros((k, len(extra)))])
-    information = [
-        sides.T @ (moments.scatter[block] / np.outer(unit, unit)) @ sides / variance
-        for sides, moments, variance in zip((own, shared), (first, second), variances, strict=True)
-    ]
-    covariance = np.linalg.inv(information[0] + information[1])
-    borne = [float(np.trace(covariance @ part)) for part in information]
-    free = max(first.n - 1 - borne[0], 1.0), max(second.n - 1 - borne[1], 1.0)
+    block, variances = np.ix_(earlier, earlier), np.array([fit.variance_first, fit.variance_second])
     apart = first.mean - second.mean
     shifts = []
-    for sides, slopes in ((shared, fit.second), (own, fit.first)):
-        reach = covariance @ sides.T @ (apart[earlier] / unit)
-        parts = variances / (first.n, second.n) + [float(reach @ part @ reach) for part in information]
+    for own, slopes in ((np.zeros(len(extra)), fit.second), (apart[list(changed)], fit.first)):
+        reach = fit.covariance @ np.concatenate([apart[earlier], own])
+        one, two = reach[:k].copy(), reach[:k]
+        one[extra] += reach[k:]
+        squares = [v @ m.scatter[block] @ v for m, v in ((first, one), (second, two))]
+        parts = variances / (first.n, second.n) + squares / variances
         # Satterthwaite's, where each condition has a variance of its own.
-        freedom = float(parts.sum() ** 2 / (parts**2 / free).sum()) if separate else sum(free)
+        freedom = float(parts.sum() ** 2 / (parts**2 / fit.freedom).sum()) if separate else sum(fit.freedom)
         shifts.append(_Shift(float(apart[i] - slopes @ apart[earlier]), math.sqrt(parts.sum()), freedom))
-    return _Equation((fit.variance_first, fit.variance_second), free, (shifts[0], shifts[1]))
+    return _Equation((fit.variance_first, fit.variance_second), fit.freedom, (shifts[0], shifts[1]))
 
 
 class _Prices:
@@ -236,23 +224,12 @@ class _Model:
             return math.inf
         conditions = self.first, self.second
         fit = regress_jointly(*conditions, i, index, changed, i in self.separate)
-        nothing_pays = regress_jointly(*conditions, i, index, (), False)
-        rows = np.array([self.first.n, self.second.n])
-        own, shared = (
-            np.array([_unexplained(m, i, index, b) for m, b in zip(conditions, slopes, strict=True)])
-            for slopes in ((fit.first, fit.second), (nothing_pays.first, nothing_pays.second))
-        )
-        pooled = float(rows.sum() / 2 * math.log(shared.sum() / rows.sum()))
+        without = regress_jointly(*conditions, i, index, (), False)
+        rows, squares = np.array([self.first.n, self.second.n]), np.array(fit.squares)
+        pooled = float(rows.sum() / 2 * math.log(sum(without.squares) / rows.sum()))
         if i in self.separate:
-            return float((rows / 2 * np.log(own / rows)).sum()) - pooled
-        return float(rows.sum() / 2 * math.log(own.sum() / rows.sum())) - pooled
-
-
-def _unexplained(moments: Moments, i: int, index: list[int], slopes: FloatArray) -> float:
-    """Residual sum of squares."""
-    contrast = np.append(-slopes, 1.0)
-    block = moments.scatter[np.ix_([*index, i], [*index, i])]
-    return max(float(contrast @ block @ contrast), float(np.finfo(float).tiny))
+            return float((rows / 2 * np.log(squares / rows)).sum()) - pooled
+        return float(rows.sum() / 2 * math.log(squares.sum() / rows.sum())) - pooled
 
 
 def _calm_changes(

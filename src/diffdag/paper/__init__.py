@@ -1,1 +1,1 @@
-"""Algorithm 1 of the paper, one file a function of it."""
+"""Algorithm 1 of the paper, from differences to the graph."""

@@ -1,7 +1,7 @@
 """Settings the user left open, chosen from the data.
 
 The constants were chosen on simulated pairs (p = 10, 6 neighbours, seeds 100000 to 100039) and are reported on
-others: docs/settings.md has the figures and the command.
+others: docs/dev/settings_measured.md has the figures and the command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGE_RATE, SMALL_RATE, MIDDLE = 3.5, 1.83, 0.15
 # Entries of exact precision differences, in units of partial correlations, that are rounding errors.
 EXACT_THRESHOLD = 1e-8
 
-# Beyond so many variables the penalty must also keep the difference sparse, with so many entries a variable.
+# Beyond so many variables the penalty must also keep the difference sparse, with so many entries per variable.
 FEW_VARIABLES = 16
 ENTRIES_PER_VARIABLE = 4
 FRACTIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -68,7 +68,7 @@ class ExactDifferences(Differences):
 
     The precision over a set ``S`` is ``R' R``, where ``R`` is the last block of a QR factorisation of
     ``D^-1/2 (I - B)`` with the columns of ``S`` last. Working with this square root instead of ``Sigma`` or
-    ``Omega`` keeps twice the digits: at p = 100 with 80 neighbours a variable ``Sigma`` has a condition
+    ``Omega`` keeps twice the digits: at p = 100 with 80 neighbours per variable ``Sigma`` has a condition
     number up to 1e16.
     """
 
@@ -129,7 +129,7 @@ class SampleDifferences(Differences):
     def from_moments(
         cls, first: Moments, second: Moments, answer: PrecisionDifference, n_jobs: int | None = None
     ) -> SampleDifferences:
-        """Take estimator, penalty and the difference over all variables from an answer for them."""
+        """Take estimator, penalty and the difference over all variables from a result for them."""
         problem = standardise(first, second, answer.penalty * answer.penalty_max)
         self = cls(problem, (first.n, second.n), answer.method, n_jobs)
         scale = _conditional_scale(problem, self.samples)

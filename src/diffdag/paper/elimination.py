@@ -98,7 +98,7 @@ def leave_out(root: FloatArray, column: int) -> FloatArray:
 
 
 def refine(graph: DifferenceGraph, first: Moments, second: Moments, threshold: float) -> DifferenceGraph:
-    """The same graph with one variable a layer.
+    """Split the layers of a graph until each holds one variable.
 
     With too few rows to invert the covariance matrices the layers stay as they are.
     """

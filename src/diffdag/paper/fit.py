@@ -1,14 +1,16 @@
-"""From Algorithm 1 to the answer: its settings, the weights of its edges, and what a user should know."""
+"""Algorithm 1 as a value: moments in, `PaperFit` out, from which the difference is read off."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from scipy.sparse import csr_array
 
+from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, plural
 from diffdag.model.regression import Regression, regress
 from diffdag.model.sem import LinearSEM
@@ -17,9 +19,9 @@ from diffdag.paper.defaults import EXACT_THRESHOLD, default_penalty, default_thr
 from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.elimination import refine
 from diffdag.paper.graph import DifferenceGraph, layer_ranks
-from diffdag.precision.api import Penalty, precision_difference
+from diffdag.precision.api import Penalty, PrecisionDifference, precision_difference
+from diffdag.results.difference import Difference
 from diffdag.results.records import ABSENT_ERRORS, Edge, estimated_edge, model_edges
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 
 
@@ -42,35 +44,129 @@ class PaperSettings:
         }
 
 
-def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> DifferenceResult:
-    """Algorithm 1 on moments."""
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Regressions of one variable, separately in each condition."""
+
+    regressors: list[int]
+    first: Regression
+    second: Regression
+
+    @property
+    def coefficients(self) -> tuple[FloatArray, FloatArray]:
+        """Of the regressors, in each condition."""
+        return self.first.coefficients, self.second.coefficients
+
+    def edge(self, names: tuple[str, ...], i: int, j: int) -> Edge:
+        """The edge from j to i with weights and standard errors."""
+        k = self.regressors.index(j)
+        weights = float(self.first.coefficients[k]), float(self.second.coefficients[k])
+        errors = float(self.first.stderrs[k]), float(self.second.stderrs[k])
+        return estimated_edge(names[j], names[i], weights, errors, math.hypot(*errors))
+
+
+@dataclass(frozen=True, eq=False)
+class PaperFit:
+    """What Algorithm 1 found on the moments of two conditions.
+
+    Attributes
+    ----------
+    first, second : Moments
+        Of all variables.
+    precision : PrecisionDifference
+        The difference of the precision matrices, with its certificate.
+    differences : SampleDifferences
+        Estimates over the sets of variables that the algorithm looked at.
+    graph : DifferenceGraph
+        Layers and edges, refined to an order for the regressions.
+    threshold : float
+        The paper's epsilon.
+    settings : PaperSettings
+        What the user asked for.
+    """
+
+    first: Moments
+    second: Moments
+    precision: PrecisionDifference
+    differences: SampleDifferences
+    graph: DifferenceGraph
+    threshold: float
+    settings: PaperSettings
+    penalty: Penalty  # given, or chosen from the data
+    raised: str = ""  # a note on a penalty that had to be raised
+    method: Literal["paper"] = "paper"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All variables."""
+        return self.first.names
+
+    @property
+    def kept(self) -> list[int]:
+        """Columns that were looked at: all."""
+        return list(range(len(self.names)))
+
+    @property
+    def equal_noise(self) -> bool:
+        """Whether noise variances were taken for equal in both conditions."""
+        return self.settings.equal_noise
+
+    @property
+    def search_order(self) -> None:
+        """Algorithm 1 gives layers, not a total order."""
+        return
+
+    def equation(self, target: int, first: Moments, second: Moments) -> Equation | None:
+        """Regressors of a variable and their coefficients in each condition; None with too few rows.
+
+        Regressors are all predecessors in the recovered order or, with few rows, the changed causes only.
+        """
+        rank = layer_ranks(self.graph.layers, self.graph.rest)
+        causes = sorted(j for effect, j in self.graph.edges.directed if effect == target)
+        earlier = sorted(k for k in rank if rank[k] > rank[target]) if target in rank else []
+        for regressors in (earlier, causes):
+            before, after = (regress(moments, target, regressors) for moments in (first, second))
+            if before is not None and after is not None:
+                return Equation(regressors, before, after)
+        return None
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Edges with their weights, and what a user should know."""
+        names, graph, settings = self.names, self.graph, self.settings
+        edges, thin = _edges_from_samples(self)
+        given = self.penalty if settings.penalty is not None else f"{self.penalty} (default)"
+        return Difference(
+            edge_list=edges,
+            delta_entries=self.precision.entries,
+            samples=(self.first.n, self.second.n),
+            settings={
+                **settings.report(self.threshold),
+                "estimator": settings.estimator,
+                "penalty": self.precision.penalty,
+                "penalty_given": given,
+                "violation": self.precision.violation,
+                "gap": self.precision.gap,
+                "prune_size": graph.prune_size,
+            },
+            notes=(
+                *filter(None, [self.raised, *thin, *_sample_notes(edges, self.differences)]),
+                *_notes(graph, names),
+            ),
+            **_places(graph, names),
+        )
+
+
+def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> PaperFit:
+    """Run Algorithm 1 on moments."""
     p, n = len(first.names), min(first.n, second.n)
     threshold = default_threshold(p, n) if settings.threshold is None else settings.threshold
     penalty, raised = _penalty(first, second, settings)
-    answer = precision_difference(first, second, method=settings.estimator, penalty=penalty)
-    differences = SampleDifferences.from_moments(first, second, answer, settings.n_jobs)
+    precision = precision_difference(first, second, method=settings.estimator, penalty=penalty)
+    differences = SampleDifferences.from_moments(first, second, precision, settings.n_jobs)
     graph = difference_graph(differences, threshold, settings.equal_noise)
     graph = refine(graph, first, second, threshold)
-    edges, thin = _edges_from_samples(graph, first, second)
-    return DifferenceResult(
-        edge_list=edges,
-        delta_entries=answer.entries,
-        samples=(first.n, second.n),
-        settings={
-            **settings.report(threshold),
-            "estimator": settings.estimator,
-            "penalty": answer.penalty,
-            "penalty_given": penalty if settings.penalty is not None else f"{penalty} (default)",
-            "violation": answer.violation,
-            "gap": answer.gap,
-            "prune_size": graph.prune_size,
-        },
-        notes=(
-            *filter(None, [raised, *thin, *_sample_notes(edges, differences)]),
-            *_notes(graph, first.names),
-        ),
-        **_places(graph, first.names),
-    )
+    return PaperFit(first, second, precision, differences, graph, threshold, settings, penalty, raised)
 
 
 def _penalty(first: Moments, second: Moments, settings: PaperSettings) -> tuple[Penalty, str]:
@@ -79,12 +175,12 @@ def _penalty(first: Moments, second: Moments, settings: PaperSettings) -> tuple[
     return (0.0, "") if settings.estimator == "plugin" else default_penalty(first, second)
 
 
-def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> DifferenceResult:
-    """Algorithm 1 on exact models."""
+def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> Difference:
+    """Run Algorithm 1 on exact models."""
     threshold = EXACT_THRESHOLD if settings.threshold is None else settings.threshold
     graph = difference_graph(ExactDifferences(first, second), threshold, settings.equal_noise)
     directed = model_edges(graph.edges.directed, first, second)
-    return DifferenceResult(
+    return Difference(
         edge_list=(*directed, *_undirected(graph, first.names)),
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
@@ -109,42 +205,28 @@ def _undirected(graph: DifferenceGraph, names: tuple[str, ...]) -> list[Edge]:
     return [Edge(names[i], names[j], directed=False) for i, j in sorted(graph.edges.undirected)]
 
 
-def _edges_from_samples(
-    graph: DifferenceGraph, first: Moments, second: Moments
-) -> tuple[tuple[Edge, ...], list[str]]:
+def _edges_from_samples(fit: PaperFit) -> tuple[tuple[Edge, ...], list[str]]:
     """Directed edges with weights from regressions on the predecessors in the recovered order.
 
     With too few rows for that the regressions are on the changed causes only, or there are no weights; a note
     then says so.
     """
-    names = first.names
+    names, graph = fit.names, fit.graph
     rank = layer_ranks(graph.layers, graph.rest)
     edges: list[Edge] = []
     thin: list[str] = []
     for i in sorted({i for i, _ in graph.edges.directed}):
-        causes = tuple(sorted(j for effect, j in graph.edges.directed if effect == i))
-        earlier = tuple(sorted(k for k in rank if rank[k] > rank[i]))
-        for regressors in (earlier, causes):
-            before, after = (regress(moments, i, regressors) for moments in (first, second))
-            if before is not None and after is not None:
-                edges += [
-                    _estimated_edge(names[j], names[i], regressors.index(j), before, after) for j in causes
-                ]
-                break
+        causes = sorted(j for effect, j in graph.edges.directed if effect == i)
+        equation = fit.equation(i, fit.first, fit.second)
+        if equation is None or len(equation.regressors) < sum(rank[k] > rank[i] for k in rank):
             thin.append(names[i])
-        else:
-            edges += [Edge(names[j], names[i]) for j in causes]
+        for j in causes:
+            edges.append(Edge(names[j], names[i]) if equation is None else equation.edge(names, i, j))
     notes = [
-        f"too few rows for all predecessors of {join_names(dict.fromkeys(thin))}: "
+        f"too few rows for all predecessors of {join_names(thin)}: "
         "their weights, if any, are given the changed causes only"
     ]
     return (*edges, *_undirected(graph, names)), notes if thin else []
-
-
-def _estimated_edge(source: str, target: str, k: int, first: Regression, second: Regression) -> Edge:
-    weights = float(first.coefficients[k]), float(second.coefficients[k])
-    errors = float(first.stderrs[k]), float(second.stderrs[k])
-    return estimated_edge(source, target, weights, errors, math.hypot(*errors))
 
 
 def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> Iterator[str]:

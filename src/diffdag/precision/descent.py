@@ -43,7 +43,7 @@ def minimise(
 
 @cache
 def _compiled_sweeps() -> Any:
-    """The same compiled, on first use: numba takes a second to import and a few to compile."""
+    """`_sweeps`, compiled on first use: numba takes a second to import and a few to compile."""
     import numba  # noqa: PLC0415
 
     return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_sweeps)

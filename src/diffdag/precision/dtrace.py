@@ -60,7 +60,7 @@ def descend(
     max_sweeps: int = MAX_SWEEPS,
     patience: int = 2,
 ) -> tuple[Solution, Start]:
-    """The same from the end of a descent for a larger penalty on; also where this one ended."""
+    """Solve by working sets from where a descent for a larger penalty ended; also where this one ended."""
     error = problem.rough_error
     delta = csr_array((problem.p, problem.p)) if start is None else start.delta
     seen = _look(problem, delta, rough=True) if start is None else start.seen

@@ -210,7 +210,7 @@ def _newton(fitted: FloatArray, free: _Free, right: FloatArray) -> FloatArray:
 
 
 def _newton_by_products(fitted: FloatArray, free: _Free, right: FloatArray) -> FloatArray:
-    """The same by products ``W D W``, which need no matrix larger than p x p."""
+    """Solve the Newton system by conjugate gradients on products ``W D W``: no matrix is larger than p x p."""
     i, j, times = free.rows, free.columns, free.times
     scale = times**2 / 2 * (fitted[i, i] * fitted[j, j] + fitted[i, j] ** 2)
 

@@ -49,11 +49,11 @@ class SparseProblem(ABC):
     @property
     @abstractmethod
     def penalty_max(self) -> float:
-        """The smallest penalty at which the answer is zero: the largest entry of the target."""
+        """The smallest penalty at which the estimate is zero: the largest entry of the target."""
 
     @abstractmethod
     def at_penalty(self, penalty: float) -> Self:
-        """The same problem with another penalty."""
+        """Return this problem with another penalty."""
 
     @abstractmethod
     def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
@@ -131,11 +131,11 @@ class DifferenceProblem(SparseProblem):
 
     @cached_property
     def penalty_max(self) -> float:
-        """The smallest penalty at which the answer is zero: the largest entry of the target."""
+        """The smallest penalty at which the estimate is zero: the largest entry of the target."""
         return float(max(self.target.max(), -self.target.min()))
 
     def at_penalty(self, penalty: float) -> Self:
-        """The same problem with another penalty."""
+        """Return this problem with another penalty."""
         other = replace(self, penalty=penalty)
         known = {name: value for name, value in vars(self).items() if name in ("target", "penalty_max")}
         vars(other).update(known)  # what was worked out already

@@ -48,7 +48,7 @@ class RowsProblem(SparseProblem):
         return peaks(self.residual_blocks(csr_array((self.p, self.p))), self.p).largest
 
     def at_penalty(self, penalty: float) -> Self:
-        """The same problem with another penalty."""
+        """Return this problem with another penalty."""
         other = replace(self, penalty=penalty)
         known = {name: value for name, value in vars(self).items() if name in ("penalty_max", "_single")}
         vars(other).update(known)

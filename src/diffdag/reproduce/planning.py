@@ -1,8 +1,8 @@
 """How many rows a study needs, as far as the theorems say (Ghoshal, Bello and Honorio, section 3).
 
-The formulas are those of `diffdag.reproduce.theory`, for standardised variables, and one lower bound of our
-own. The theorems' sufficient numbers are worst-case and far from practice; the text says so, and leaves room
-for what simulations show.
+The formulas are those of `diffdag.reproduce.theory`, for standardised variables, and the lower bound of
+`diffdag.trust.checks.moments_checks`. The theorems' sufficient numbers are worst-case and far from practice;
+the text says so, and leaves room for what simulations show.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
@@ -23,10 +22,10 @@ from diffdag.reproduce.theory import (
     Scale,
     check_delta,
     lower_bound,
-    plain,
     refined_samples,
     theorem3_samples,
 )
+from diffdag.trust.checks.moments_checks import effect_lower_bound
 
 WIDTH = 100
 LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
@@ -41,29 +40,9 @@ def rows_at(C: float, p: int) -> int:
     return math.floor(math.exp(C) * math.log(p))
 
 
-def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
-    """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
-
-    Ours, not the paper's. In the first model nothing acts on anything; in the second ``k`` variables of one
-    half have one cause each, all different, in the other half, with partial correlation ``2 epsilon``. A row of
-    the second table then tells at most ``k w^2 / 2`` nats, ``w^2 = 4 epsilon^2 / (1 - 4 epsilon^2)``, and by
-    Fano's inequality the error, averaged over the family, is at least 1/2. The best ``k <= changes`` is taken.
-
-    >>> round(effect_lower_bound(157, 12, 0.1))
-    184
-    """
-    few, many = p // 2, p - p // 2
-    k = np.arange(1, min(changes, few) + 1)
-    choices = (
-        gammaln(few + 1) - gammaln(k + 1) - gammaln(few - k + 1) + gammaln(many + 1) - gammaln(many - k + 1)
-    )
-    strength = 4 * epsilon**2 / (1 - 4 * epsilon**2)
-    return max(0.0, float(((choices / 2 - math.log(2)) / (k * strength / 2)).max()))
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What the theorems say about a study in preparation. Numbers of rows are for each of the two tables.
+    """What the theorems say about a study in preparation. Numbers of rows are per table.
 
     Attributes
     ----------
@@ -114,7 +93,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
-        return plain(asdict(self))
+        return asdict(self)
 
     def text(self) -> str:
         """The plan for the terminal."""
@@ -128,7 +107,7 @@ class Plan:
         lines = _table(
             "Too few rows for any method (it errs at least half of the time on the worst pair)",
             {
-                f"Theorem 4, at most {parents} a variable": _count(math.floor(self.lower_theorem4)),
+                f"Theorem 4, at most {parents} per variable": _count(math.floor(self.lower_theorem4)),
                 f"its argument for changes of partial correlation {2 * self.epsilon:.3g}": _count(
                     math.floor(self.lower_effect)
                 ),
@@ -158,7 +137,7 @@ class Plan:
         return f"{lines}\n{_wrap(self._caution())}"
 
     def _caution(self) -> str:
-        """What the sufficient numbers are worth."""
+        """How far the sufficient numbers of rows can be relied on."""
         text = (
             f"These are worst-case numbers, for standardised variables and d = {self.nonzeros} non-zero "
             f"entries of size {self.entry:.3g} in the difference of the precision matrices; far fewer rows do "

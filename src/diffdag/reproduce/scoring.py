@@ -1,4 +1,4 @@
-"""How close an answer is to the truth: one function for every method and every experiment.
+"""How close a result is to the truth: one function for every method and every experiment.
 
 A difference graph is a boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed. Where
 both ``[i, j]`` and ``[j, i]`` are true the edge is undirected.
@@ -16,7 +16,7 @@ from diffdag._base.arrays import BoolArray
 
 @dataclass(frozen=True)
 class Score:
-    """One answer against the truth.
+    """One result against the truth.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class Score:
 
 
 def score(truth: BoolArray, found: BoolArray) -> Score:
-    """Compare an answer with the truth.
+    """Compare a result with the truth.
 
-    Nothing claimed where nothing changed is a perfect answer (F1 of 1); nothing claimed where something did, or
+    Nothing claimed where nothing changed is a perfect result (F1 of 1); nothing claimed where something did, or
     something claimed where nothing did, has an F1 of 0.
 
     Parameters
     ----------
     truth, found : ndarray of bool, shape (p, p)
-        The true difference DAG, and the answer, in which an edge may be undirected (both entries true).
+        The true difference DAG, and the result, in which an edge may be undirected (both entries true).
 
     Examples
     --------

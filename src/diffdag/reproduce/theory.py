@@ -11,15 +11,15 @@ worst-case.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
-from diffdag.model.sem import LinearSEM, SEMPair, ancestral_sets, assumption_epsilon
+from diffdag.model.sem import LinearSEM
+from diffdag.model.simulate import SEMPair, ancestral_sets, assumption_epsilon
 
 RAVIKUMAR = 3200.0  # 128 (1 + 4 s^2)^2 with s = 1: Lemma 1 of Ravikumar et al. (2011) for Gaussian variables
 PAPER_EPSILON = 0.1
@@ -99,7 +99,7 @@ def theorem3_constant(scale: Scale) -> float:
 
 
 def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
-    """Rows in each table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
+    """Rows per table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
 
     The printed theorem lacks the 36; its proof needs ``lambda <= K^d_min epsilon / 6``. For delta up to 1/2.
 
@@ -113,7 +113,7 @@ def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
 
 
 def refined_samples(scale: Scale, epsilon: float, delta: float) -> float:
-    """Rows with which the statement of Theorem 3 holds, by the same proof without its generous steps.
+    """Rows with which the statement of Theorem 3 holds, by its proof without the generous steps.
 
     The proof asks for covariances within ``t`` of the truth, ``6 (2 t + |Delta|_1 (entries t + t^2)) =
     K^d_min epsilon``. This is solved for ``t``, and `rows_for_deviation` says how many rows that takes.
@@ -159,7 +159,7 @@ def indirect_samples(p: int, norm: float, variance: float, epsilon: float, delta
 def lower_bound(p: int, parents: int) -> float:
     """Theorem 4: with at most so many rows every method errs, on some pair, with probability at least 1/2.
 
-    ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes a variable, or 0.
+    ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes per variable, or 0.
 
     >>> round(lower_bound(157, 3), 2)
     4.89
@@ -176,40 +176,32 @@ class Incoherence:
     Attributes
     ----------
     k_off, k_off_printed, k_diagonal : float
-        ``K^o_max``, the same as printed, and ``K^d_min``.
-    eigenvalues : (float, float)
-        The smallest eigenvalue of each covariance matrix.
+        ``K^o_max``, ``K^o_max`` as printed, and ``K^d_min``.
     ratio : float
         ``K^o_max`` divided by what is allowed for ``d = |Delta|_0``.
     holds : bool
         Whether that is at most 1. If not, Theorem 3 says nothing, whatever the number of rows.
-    holds_everywhere : bool or None
-        The same for the densest difference, as Corollary 2 asks; None beyond 12 variables.
     """
 
     k_off: float
     k_off_printed: float
     k_diagonal: float
-    eigenvalues: tuple[float, float]
     ratio: float
     holds: bool
-    holds_everywhere: bool | None
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in each table; the sufficient ones count only if the incoherence condition holds.
+    """Rows per table that suffice; those of direct estimation count only if the incoherence condition holds.
 
     Attributes
     ----------
     theorem3, refined : float
-        Sufficient for Delta within epsilon by Theorem 3, and by its proof without generous steps.
+        For Delta within epsilon by Theorem 3, and by its proof without generous steps.
     indirect, indirect_refined : float
-        The same for separate estimation (appendix B), which needs no incoherence.
+        For Delta within epsilon by separate estimation (appendix B), which needs no incoherence.
     corollary2 : float or None
-        Sufficient on all sets of Assumption 3 at once; None beyond 12 variables.
-    lower : float
-        Theorem 4: not sufficient for any method.
+        On all sets of Assumption 3 at once; None beyond 12 variables.
     """
 
     theorem3: float
@@ -217,7 +209,6 @@ class Rows:
     indirect: float
     indirect_refined: float
     corollary2: float | None
-    lower: float
 
 
 @dataclass(frozen=True)
@@ -226,50 +217,30 @@ class Conditions:
 
     Attributes
     ----------
-    p, changes, parents : int
-        Variables, changed edges, and the largest number of changed causes of one variable (``d'``).
-    equal_noise : bool
-        Whether no noise variance changed; Theorem 1 holds only then.
-    invariant : bool
-        Assumption 3 (i): nothing changed at variables whose row of Delta is zero.
     nonzeros, densest : int, int or None
         ``|Delta|_0``, mirrored entries counted twice as in the proof; and its largest value over the sets of
         Assumption 3, the paper's ``d``. What is over these sets is None beyond 12 variables.
-    change, densest_change : float, float or None
-        ``|Delta|_1``, and its largest value over those sets.
-    epsilon, delta : float
-        Accuracy of Delta and probability of failure to which the sample sizes belong.
+    change : float
+        ``|Delta|_1``.
+    epsilon : float
+        Accuracy of Delta to which the sample sizes belong.
     epsilon_assumption : float or None
         The largest epsilon of Assumption 3 (ii), which speaks of partial correlations.
     epsilon_entries : float or None
         Half the smallest entry of Delta that Algorithm 1 has to tell from zero, diagonal entries included. Its
         threshold must be below this; Assumption 3 does not see to it.
-    constant : float
-        ``C`` of Theorem 3.
     incoherence : Incoherence
     rows : Rows
     """
 
-    p: int
-    changes: int
-    parents: int
-    equal_noise: bool
-    invariant: bool
     nonzeros: int
     densest: int | None
     change: float
-    densest_change: float | None
     epsilon: float
-    delta: float
     epsilon_assumption: float | None
     epsilon_entries: float | None
-    constant: float
     incoherence: Incoherence
     rows: Rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers for JSON; what is infinite is None."""
-        return plain(asdict(self))
 
 
 def conditions(
@@ -302,25 +273,39 @@ def conditions(
     if epsilon is None:
         epsilon = assumed if assumed is not None and math.isfinite(assumed) else PAPER_EPSILON
     difference, nonzero = _difference(first.precision(), second.precision())
-    scale = _scale(pair, float(np.abs(difference).sum()))
-    parents = int(pair.changed.sum(axis=1).max())
+    change, count = float(np.abs(difference).sum()), int(nonzero.sum())
+    sigmas = first.covariance(), second.covariance()
+    scale = Scale(
+        p=len(first.names),
+        change=change,
+        variance=max(float(np.diag(sigma).max()) for sigma in sigmas),
+        entries=sum(float(np.abs(sigma).max()) for sigma in sigmas),
+        diagonal=smallest_diagonal(*sigmas),
+    )
+    least = math.prod(float(np.linalg.eigvalsh(sigma)[0]) for sigma in sigmas)
+    ratio = 2 * count * largest_off_diagonal(*sigmas) / least
+    norm = max(float(np.abs(sem.precision()).sum(axis=0).max()) for sem in (first, second))
     return Conditions(
-        p=scale.p,
-        changes=int(pair.changed.sum()),
-        parents=parents,
-        equal_noise=bool((first.noise_variances == second.noise_variances).all()),
-        invariant=_invariant(pair, nonzero),
-        nonzeros=int(nonzero.sum()),
+        nonzeros=count,
         densest=sets.nonzeros if sets else None,
-        change=scale.change,
-        densest_change=sets.change if sets else None,
+        change=change,
         epsilon=epsilon,
-        delta=delta,
         epsilon_assumption=assumed,
         epsilon_entries=sets.smallest / 2 if sets else None,
-        constant=theorem3_constant(scale),
-        incoherence=_incoherence(pair, int(nonzero.sum()), sets.nonzeros if sets else None),
-        rows=_rows(pair, scale, sets, epsilon, delta),
+        incoherence=Incoherence(
+            k_off=largest_off_diagonal(*sigmas),
+            k_off_printed=printed_off_diagonal(*sigmas),
+            k_diagonal=scale.diagonal,
+            ratio=ratio,
+            holds=ratio <= 1,
+        ),
+        rows=Rows(
+            theorem3=theorem3_samples(scale, epsilon, delta),
+            refined=refined_samples(scale, epsilon, delta),
+            indirect=indirect_samples(scale.p, norm, scale.variance, epsilon, delta),
+            indirect_refined=rows_for_deviation(scale.p, scale.variance, epsilon / (8 * norm**2), delta),
+            corollary2=theorem3_samples(replace(scale, change=sets.change), epsilon, delta) if sets else None,
+        ),
     )
 
 
@@ -358,62 +343,6 @@ def _difference(first: FloatArray, second: FloatArray) -> tuple[FloatArray, NDAr
     size = (np.diag(first) * np.diag(second)) ** 0.25
     nonzero = np.abs(difference) > ROUNDING * np.outer(size, size)
     return np.where(nonzero, difference, 0.0), nonzero
-
-
-def _scale(pair: SEMPair, change: float) -> Scale:
-    sigmas = pair.first.covariance(), pair.second.covariance()
-    return Scale(
-        p=len(pair.first.names),
-        change=change,
-        variance=max(float(np.diag(sigma).max()) for sigma in sigmas),
-        entries=sum(float(np.abs(sigma).max()) for sigma in sigmas),
-        diagonal=smallest_diagonal(*sigmas),
-    )
-
-
-def _incoherence(pair: SEMPair, nonzeros: int, densest: int | None) -> Incoherence:
-    sigmas = pair.first.covariance(), pair.second.covariance()
-    one, two = (float(np.linalg.eigvalsh(sigma)[0]) for sigma in sigmas)
-    unit = 2 * largest_off_diagonal(*sigmas) / (one * two)
-    return Incoherence(
-        k_off=largest_off_diagonal(*sigmas),
-        k_off_printed=printed_off_diagonal(*sigmas),
-        k_diagonal=smallest_diagonal(*sigmas),
-        eigenvalues=(one, two),
-        ratio=unit * nonzeros,
-        holds=unit * nonzeros <= 1,
-        holds_everywhere=None if densest is None else unit * densest <= 1,
-    )
-
-
-def _rows(pair: SEMPair, scale: Scale, sets: _OverSets | None, epsilon: float, delta: float) -> Rows:
-    norm = max(float(np.abs(sem.precision()).sum(axis=0).max()) for sem in (pair.first, pair.second))
-    return Rows(
-        theorem3=theorem3_samples(scale, epsilon, delta),
-        refined=refined_samples(scale, epsilon, delta),
-        indirect=indirect_samples(scale.p, norm, scale.variance, epsilon, delta),
-        indirect_refined=rows_for_deviation(scale.p, scale.variance, epsilon / (8 * norm**2), delta),
-        corollary2=theorem3_samples(replace(scale, change=sets.change), epsilon, delta) if sets else None,
-        lower=lower_bound(scale.p, int(pair.changed.sum(axis=1).max())),
-    )
-
-
-def _invariant(pair: SEMPair, nonzero: NDArray[np.bool_]) -> bool:
-    """Assumption 3 (i)."""
-    moved = pair.changed.any(axis=0) | pair.changed.any(axis=1)
-    moved |= pair.first.noise_variances != pair.second.noise_variances
-    return not bool((moved & ~nonzero.any(axis=1)).any())
-
-
-def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """The same for JSON: what is infinite becomes None."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, dict):
-            return plain(value)
-        return None if isinstance(value, float) and math.isinf(value) else value
-
-    return {name: one(value) for name, value in values.items()}
 
 
 def check_delta(delta: float) -> None:

@@ -20,7 +20,9 @@ from diffdag._base.errors import InputError
 from diffdag.results.records import (
     NUMBERS,
     Check,
+    Cloud,
     Edge,
+    EdgeScatter,
     GlobalTest,
     MeanChange,
     NoiseChange,
@@ -29,7 +31,6 @@ from diffdag.results.records import (
     Stability,
 )
 from diffdag.results.result import DifferenceResult, same_entries
-from diffdag.results.scatter import Cloud, EdgeScatter
 
 SCHEMA = 1
 

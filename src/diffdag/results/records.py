@@ -331,3 +331,58 @@ class GlobalTest:
     pvalue: float
     permutations: int
     statistics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One condition: points, possibly none, and the line through them.
+
+    Parameters
+    ----------
+    x, y : tuple of float
+        Source and target in some of the rows.
+    slope, intercept : float
+        The line.
+    low, high : float
+        Where the line ends: two standard deviations of the source from its mean.
+    noise : float
+        Standard deviation of the target around the line.
+    """
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    slope: float
+    intercept: float
+    low: float
+    high: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):
+            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
+        if len(self.x) != len(self.y):
+            raise ValueError("a scatter has different numbers of x and y")
+
+
+@dataclass(frozen=True)
+class EdgeScatter:
+    """A changed edge in both conditions.
+
+    Parameters
+    ----------
+    source, target : str
+        The edge.
+    adjusted : bool
+        Whether the target is shown less what its other predecessors contribute; otherwise as it is.
+    scores : bool
+        Whether both are on the scale that ranks suggest, not in the units of the columns.
+    first, second : Cloud
+        The two conditions.
+    """
+
+    source: str
+    target: str
+    adjusted: bool
+    scores: bool
+    first: Cloud
+    second: Cloud

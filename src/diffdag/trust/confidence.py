@@ -2,7 +2,7 @@
 
 The share of resamples is not a probability: a change that is found in half of them is right in four of five
 cases, because the search asks for much, and one that is found in a tenth of them hardly ever. How shares and
-truth go together was measured on simulated data sets of many kinds (docs/trust.md). The log-odds of being
+truth go together was measured on simulated data sets of many kinds (docs/dev/trust_measured.md). The log-odds of being
 right rise along a straight line with the log-odds of the share; the lines differ a little by
 what is claimed.
 """
@@ -10,7 +10,18 @@ what is claimed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from diffdag.results.difference import Difference
+from diffdag.results.records import Edge, Share, Stability
+from diffdag.trust.stability import expected_false_bound
+
+if TYPE_CHECKING:
+    from diffdag.trust.resampling import Resamples
+
+# Share of halves in which a pair has to be found to count as stable.
+CUTOFF = 0.75
 
 
 @dataclass(frozen=True)
@@ -40,3 +51,48 @@ DIRECTED = Curve(1.6, 1.6)
 PAIR = Curve(2.0, 1.8)
 NOISE = Curve(0.6, 1.4)
 MEAN = Curve(-0.1, 1.4)
+
+
+def add_confidence(result: Difference, bootstrap: Resamples, halves: Resamples) -> Difference:
+    """Give each change a probability, and the stable pairs a bound on the false ones among them."""
+    fits = bootstrap.answers
+    shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
+    noise, mean = bootstrap.share_of("noise"), bootstrap.share_of("mean")
+    return replace(
+        result,
+        edge_list=tuple(replace(edge, confidence=_confidence(edge, shares, fits)) for edge in result.edge_list),
+        noise_list=tuple(
+            replace(change, confidence=NOISE(noise.get(change.variable, 0.0), fits))
+            for change in result.noise_list
+        ),
+        mean_list=tuple(
+            replace(change, confidence=MEAN(mean.get(change.variable, 0.0), fits))
+            for change in result.mean_list
+        ),
+        stability=_stability(bootstrap, halves),
+        settings={**result.settings, "confidence_fits": fits},
+    )
+
+
+def _confidence(edge: Edge, shares: dict[frozenset[str], Share], fits: int) -> float:
+    share = shares.get(frozenset((edge.source, edge.target)))
+    if share is None:
+        return PAIR(0.0, fits)
+    if not edge.directed:
+        return PAIR(share.found, fits)
+    return DIRECTED(share.directed if edge.source == share.source else share.reversed, fits)
+
+
+def _stability(bootstrap: Resamples, halves: Resamples) -> Stability:
+    p, pairs = len(bootstrap.names), halves.answers // 2
+    found = sum(len(edges) for edges in halves.found) / halves.answers
+    stable = [share for share in halves.shares if share.found >= CUTOFF]
+    return Stability(
+        fits=bootstrap.answers,
+        shares=bootstrap.shares,
+        pairs=pairs,
+        stable=tuple(f"{share.source} -> {share.target}" for share in stable),
+        cutoff=CUTOFF,
+        expected_false=expected_false_bound(found, p * (p - 1) // 2, CUTOFF, pairs),
+        failed=len(bootstrap.failed) + len(halves.failed),
+    )

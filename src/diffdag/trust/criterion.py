@@ -31,14 +31,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diffdag._base.arrays import FloatArray
 from diffdag.model.regression import regress_jointly
-from diffdag.results.result import DifferenceResult
+from diffdag.results.records import Edge
 from diffdag.tables.moments import Moments
 from diffdag.trust.resampling import Resamples
+
+if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
 
 # More than the usual 1: a search over orders looks at many more regressions than there are pairs of variables.
 GAMMA = 1.5
@@ -48,24 +51,13 @@ STABLE = 0.05
 SUSPECT = 0.25
 
 
-def extended_bic(
-    result: DifferenceResult,
-    first: Moments,
-    second: Moments,
-    *,
-    equal_noise: bool = False,
-    gamma: float = GAMMA,
-) -> float:
-    """Extended BIC of an answer, on the scale of log-likelihoods, relative to no change at all.
+def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
+    """Extended BIC of a fit, on the scale of log-likelihoods, relative to no change at all.
 
     Parameters
     ----------
-    result : DifferenceResult
-        The answer of either method; an undirected edge takes the direction that fits better.
-    first, second : Moments
-        Of all variables of the answer's order, at least.
-    equal_noise : bool
-        Whether it is known that no noise variance changed.
+    fit : OrderFit or PaperFit
+        The fit; an undirected edge takes the direction that fits better.
     gamma : float
         Weight of the number of possible changes; 0 is the ordinary BIC.
 
@@ -77,31 +69,69 @@ def extended_bic(
     Examples
     --------
     >>> import diffdag as dd
+    >>> from diffdag.pipeline import ModelOptions, prepare_moments, search
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> one, two = (dd.Moments.from_array(sem.sample(1000, rng=1)) for sem in (pair.first, pair.second))
-    >>> result = dd.DifferenceDAG().fit_moments(one, two).result_
-    >>> extended_bic(result, one, two) < 0
+    >>> options = ModelOptions()
+    >>> extended_bic(search(prepare_moments(one, two, options), options)) < 0
     True
     """
-    causes: dict[str, set[str]] = {name: set() for name in result.variables}
-    either: dict[str, set[str]] = {name: set() for name in result.variables}
-    for edge in result.edge_list:
+    result = fit.difference
+    layered = tuple(name for layer in result.order for name in layer)
+    return order_criterion(
+        fit.first,
+        fit.second,
+        fit.search_order or layered,
+        result.edge_list,
+        free=() if fit.search_order else result.unresolved,
+        total=len(fit.names),
+        equal_noise=fit.equal_noise,
+        gamma=gamma,
+    )
+
+
+def order_criterion(
+    first: Moments,
+    second: Moments,
+    order: Sequence[str],
+    edges: Sequence[Edge],
+    *,
+    free: Sequence[str] = (),
+    total: int | None = None,
+    equal_noise: bool = False,
+    gamma: float = GAMMA,
+) -> float:
+    """Extended BIC of changed edges along an order, relative to no change at all.
+
+    Parameters
+    ----------
+    first, second : Moments
+        Of all variables of the order, at least.
+    order : sequence of str
+        Variables, causes first.
+    edges : sequence of Edge
+        What changed; an undirected edge takes the direction that fits better.
+    free : sequence of str
+        Variables before all others whose order among themselves is open: they go where they fit best.
+    total : int, optional
+        Number of all variables, if some have no moments.
+    equal_noise : bool
+        Whether it is known that no noise variance changed.
+    gamma : float
+        Weight of the number of possible changes; 0 is the ordinary BIC.
+    """
+    causes: dict[str, set[str]] = {name: set() for name in first.names}
+    either: dict[str, set[str]] = {name: set() for name in first.names}
+    for edge in edges:
         if edge.directed:
             causes[edge.target].add(edge.source)
         else:
             either[edge.source].add(edge.target)
             either[edge.target].add(edge.source)
-    rows, p = first.n + second.n, len(result.variables)
-    price = math.log(rows) / 2 + 2 * gamma * math.log(p)
+    rows, p = first.n + second.n, total or len(first.names)
+    penalty = math.log(rows) / 2 + 2 * gamma * math.log(p)
     noise = math.inf if equal_noise else math.log(rows) / 2 + gamma * math.log(p)
-    return _Judge(first, second, causes, either, price, noise).total(*_order(result))
-
-
-def _order(result: DifferenceResult) -> tuple[list[str], list[str]]:
-    """Variables whose order is open, and those after them, causes first."""
-    if result.method == "order":
-        return [], [str(name) for name in result.settings["search_order"]]  # type: ignore[attr-defined]
-    return list(result.unresolved), [name for layer in result.order for name in layer]
+    return _Judge(first, second, causes, either, penalty, noise).total(list(free), list(order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +140,8 @@ class _Judge:
     second: Moments
     causes: dict[str, set[str]]
     either: dict[str, set[str]]  # ends of undirected edges
-    price: float
-    noise_price: float
+    penalty: float
+    noise_penalty: float
 
     def total(self, free: list[str], settled: list[str]) -> float:
         """Sum over all variables; those whose order is free go where they cost least, the last one first."""
@@ -139,26 +169,20 @@ class _Judge:
             calm = self._residuals(target, before, (), False)
             one = self._residuals(target, before, changed, False) if changed else calm
             base, share = self._together(calm), free_rows / rows
-            cost = (self._together(one) - base) * share + self.price * len(changed)
-            if (self._together(one) - self._apart(one)) * share < SUSPECT * self.noise_price:
+            cost = (self._together(one) - base) * share + self.penalty * len(changed)
+            if (self._together(one) - self._apart(one)) * share < SUSPECT * self.noise_penalty:
                 return cost
             two = self._residuals(target, before, changed, True)
         except np.linalg.LinAlgError:
             return math.inf
-        apart = (self._apart(two) - base) * share + self.price * len(changed) + self.noise_price
+        apart = (self._apart(two) - base) * share + self.penalty * len(changed) + self.noise_penalty
         return min(cost, apart)
 
     def _residuals(
         self, target: int, before: Sequence[int], changed: Sequence[int], separate: bool
     ) -> tuple[float, float]:
-        """Sums of squares that a regression leaves in each condition."""
-        fit = regress_jointly(self.first, self.second, target, before, changed, separate)
-        index = [*before, target]
-        sums = [
-            _squares(moments.scatter[np.ix_(index, index)], np.append(-slopes, 1.0))
-            for moments, slopes in ((self.first, fit.first), (self.second, fit.second))
-        ]
-        return sums[0], sums[1]
+        """Residual sums of squares of each condition."""
+        return regress_jointly(self.first, self.second, target, before, changed, separate).squares
 
     def _together(self, sums: tuple[float, float]) -> float:
         """Minus the log-likelihood with one variance, up to a constant."""
@@ -166,13 +190,9 @@ class _Judge:
         return rows / 2 * math.log(sum(sums) / rows)
 
     def _apart(self, sums: tuple[float, float]) -> float:
-        """The same with two."""
+        """Minus the log-likelihood with two variances, up to a constant."""
         n1, n2 = self.first.n, self.second.n
         return n1 / 2 * math.log(sums[0] / n1) + n2 / 2 * math.log(sums[1] / n2)
-
-
-def _squares(scatter: FloatArray, contrast: FloatArray) -> float:
-    return max(float(contrast @ scatter @ contrast), 1e-300)
 
 
 def instability(halves: Resamples) -> tuple[float, float]:

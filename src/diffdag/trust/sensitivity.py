@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.atomic import write_together
 from diffdag._base.words import plural
+from diffdag.results.difference import Difference
 from diffdag.results.records import Share
-from diffdag.results.result import DifferenceResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +29,13 @@ NAMED = 2  # edges that a sentence names
 
 @dataclass(frozen=True)
 class SettingMultiples:
-    """A setting: multiples of the default penalty, threshold and number of variables kept."""
+    """A setting: multiples of the default penalty and threshold."""
 
     penalty: float = 1.0
     threshold: float = 1.0
-    size: float = 1.0
 
     def __str__(self) -> str:
-        return f"penalty-{self.penalty:g}-threshold-{self.threshold:g}-size-{self.size:g}"
+        return f"penalty-{self.penalty:g}-threshold-{self.threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Setting:
 
     Parameters
     ----------
-    at : Factors
+    at : SettingMultiples
     kept : int
         Variables that were not screened out.
     edges : tuple of (str, str, bool, float or None)
@@ -127,8 +126,8 @@ class SettingsPath:
         Their numbers in `settings`.
     chosen, default : dict
         Parameters of `DifferenceDAG`.
-    result : DifferenceResult
-        The answer at the chosen setting.
+    result : Difference
+        What changed at the chosen setting.
     gamma, bound : float
         Weight of the extended BIC; largest instability that counts as stable.
     """
@@ -142,7 +141,7 @@ class SettingsPath:
     default_at: int
     chosen: dict[str, Any]
     default: dict[str, Any]
-    result: DifferenceResult
+    result: Difference
     gamma: float
     bound: float
 
@@ -158,7 +157,7 @@ class SettingsPath:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a setting; penalty and threshold are multiples of the default."""
+        """One row per setting; penalty and threshold are multiples of the default."""
         import pandas as pd  # noqa: PLC0415
 
         rows = self.settings
@@ -176,7 +175,7 @@ class SettingsPath:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """One row a pair of variables whose edge is found anywhere on the path, the most persistent first.
+        """One row per pair of variables whose edge is found anywhere on the path, the most persistent first.
 
         ``from`` and ``to`` are the least and the largest multiple at which it is found, ``share`` the share of
         the path, ``directed`` the share with an edge from source to target.

@@ -1,8 +1,8 @@
-"""Honest intervals: some rows find the changes, the others say how large they are.
+"""Sample splitting: select on one half, estimate on the other.
 
-Standard errors of changes that were found on the same rows do not know of the search, which picks what looks
-large. Here each table is split at random. One part is fitted; along its order, and with its changes, the other
-part is regressed. Given what was found, those rows are a fresh sample, and Student's interval covers the
+Standard errors of changes that were found on the same rows do not account for the search, which picks what
+looks large. Here each table is split at random. One part is fitted; along its order, and with its changes, the
+other part is regressed. Given what was found, those rows are a fresh sample, and Student's interval covers the
 coefficient of that regression at its level, whether the edge is right or not.
 
 Often several orders explain the changes equally well: two effects of one changed cause can stand in either
@@ -12,9 +12,8 @@ least to the largest value along any of these orders.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -24,49 +23,20 @@ from scipy import stats
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
-from diffdag.model.regression import regress_jointly
-from diffdag.results.records import Edge, estimated_edge
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
+from diffdag.results.records import Edge
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
 
 if TYPE_CHECKING:
+    from diffdag.ordersearch.fit import OrderFit, Structure
     from diffdag.ordersearch.search import Found
 
 LEVEL = 0.95
 # Orders whose score is larger by no more than this explain the rows about as well: odds of 20 to 1.
 AS_GOOD = 3.0
 MOST_ORDERS = 24  # that are looked at besides the one found
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What an answer says about mechanisms, by column of its kept variables."""
-
-    names: tuple[str, ...]
-    order: tuple[int, ...]  # causes first
-    causes: dict[int, tuple[int, ...]]  # changed causes of each effect
-    separate: frozenset[int]  # noise variance changed
-
-    @classmethod
-    def of(cls, result: DifferenceResult) -> Structure:
-        """Read it off an answer of the order search; an undirected edge counts along the order found."""
-        order: list[str] = list(result.settings["search_order"])  # type: ignore[call-overload]
-        names = tuple(name for name in result.variables if name in set(order))
-        column, place = {name: k for k, name in enumerate(names)}, {name: k for k, name in enumerate(order)}
-        causes = defaultdict(list)
-        for edge in result.edge_list:
-            cause, effect = (edge.source, edge.target)
-            if not edge.directed and place[cause] > place[effect]:
-                cause, effect = effect, cause
-            causes[column[effect]].append(column[cause])
-        return cls(
-            names,
-            tuple(column[name] for name in order),
-            {effect: tuple(sorted(found)) for effect, found in causes.items()},
-            frozenset(column[change.variable] for change in result.noise_list),
-        )
 
 
 def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[Tables, Tables]:
@@ -90,41 +60,33 @@ def _rows_of(tables: Tables, first: NDArray[np.intp], second: NDArray[np.intp]) 
 
 
 def measure(
-    result: DifferenceResult,
-    found_on: tuple[Moments, Moments],
-    first: Moments,
-    second: Moments,
-    before: BoolArray | None = None,
-) -> DifferenceResult:
-    """The same changes with weights and intervals from rows that had no part in finding them.
+    result: Difference, fit: OrderFit, first: Moments, second: Moments, before: BoolArray
+) -> Difference:
+    """Give the changes weights and intervals from rows that had no part in finding them.
 
     Parameters
     ----------
-    result : DifferenceResult
-        Of the order search, on other rows.
-    found_on : pair of Moments
-        Of those other rows, to find the orders that explain them equally well.
+    result : Difference
+        The difference that was found.
+    fit : OrderFit
+        The fit it comes from, on other rows.
     first, second : Moments
-        Of the rows to measure on.
-    before : ndarray of bool, optional
+        Of the rows to measure on, over the variables that were kept.
+    before : ndarray of bool
         ``before[a, b]`` if it is known that variable a precedes b, of those that were kept.
     """
-    structure = Structure.of(result)
-    others = tuple(moments.select(structure.names) for moments in found_on)
-    first, second = first.select(structure.names), second.select(structure.names)
     for moments, label in ((first, "first"), (second, "second")):  # a wild row may be among these only
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
     check_comparable(first, second)
-    measured = _measured_edges(structure, first, second)
-    for other in _equivalent(structure, result, others, before):
+    measured = _measured_edges(fit.structure, first, second)
+    for other in _equivalent(fit, before):
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
     edges = tuple(measured[e.source, e.target] if e.directed else e for e in result.edge_list)
-    rows = result.samples or (0, 0)
     note = (
-        f"changes were found on {rows[0]:,} and {rows[1]:,} rows; weights and {LEVEL:.0%} intervals are from "
-        f"the other {first.n:,} and {second.n:,}, so that they do not know of the search"
+        f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights and {LEVEL:.0%} intervals "
+        f"are from the other {first.n:,} and {second.n:,}, so that they account for the search"
     )
     return replace(result, edge_list=edges, notes=(*result.notes, note))
 
@@ -136,23 +98,13 @@ def _wider(edge: Edge, other: Edge) -> Edge:
     return replace(edge, low=min(edge.low, other.low), high=max(edge.high, other.high))
 
 
-def _equivalent(
-    structure: Structure,
-    result: DifferenceResult,
-    found_on: Sequence[Moments],
-    before: BoolArray | None,
-) -> list[Structure]:
-    """Other orders that explain these rows about as well, by moving changed variables past each other."""
-    from diffdag.ordersearch.search import Problem, walk_from  # noqa: PLC0415 - numba takes a second to import
+def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
+    """Other orders that explain the rows about as well, by moving changed variables past each other."""
+    from diffdag.ordersearch.fit import Structure  # noqa: PLC0415 - numba takes a second to import
+    from diffdag.ordersearch.search import walk_from  # noqa: PLC0415
 
-    p, (first, second) = len(structure.names), found_on
-    equal = result.settings["noise"] == "equal"
-    factor = float(result.settings["penalty_factor"])  # type: ignore[arg-type]
-    free = np.zeros((p, p), bool)
-    problem = Problem.from_scatter(
-        first.scatter, second.scatter, first.n, second.n, equal, free, len(result.variables), factor
-    )
-    best = walk_from(problem, structure.order)
+    problem = fit.problem.requiring(np.zeros((fit.problem.p,) * 2, bool))
+    best = walk_from(problem, fit.structure.order)
     limit = best.score + AS_GOOD
     seen, waiting = {best.order}, [best]
     found: list[Found] = []
@@ -166,23 +118,12 @@ def _equivalent(
             if other.score <= limit:
                 waiting.append(other)
                 found.append(other)
-    return [
-        Structure(
-            structure.names,
-            item.order,
-            {
-                int(i): tuple(np.flatnonzero(item.changed[i]).tolist())
-                for i in np.flatnonzero(item.changed.any(axis=1))
-            },
-            frozenset(np.flatnonzero(item.separate).tolist()),
-        )
-        for item in found
-    ]
+    return [Structure.of(fit.first.names, item) for item in found]
 
 
-def _allowed(order: tuple[int, ...], before: BoolArray | None) -> bool:
+def _allowed(order: tuple[int, ...], before: BoolArray) -> bool:
     """Whether an order agrees with what is known."""
-    return before is None or not np.tril(before[np.ix_(order, order)]).any()
+    return not np.tril(before[np.ix_(order, order)]).any()
 
 
 def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:
@@ -198,25 +139,23 @@ def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[in
 
 
 def _measured_edges(structure: Structure, first: Moments, second: Moments) -> dict[tuple[str, str], Edge]:
+    """Edges with Student's intervals from regressions along an order."""
+    from diffdag.ordersearch.fit import edge_of  # noqa: PLC0415 - numba takes a second to import
+
     edges = {}
     for i, causes in structure.causes.items():
-        earlier = list(structure.order[: structure.order.index(i)])
+        earlier = structure.predecessors(i)
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
                 f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
-                "predecessors; leave split intervals out, or keep fewer variables (screen=, --screen)"
+                "predecessors; leave split intervals out, or keep fewer variables (max_variables=)"
             )
-        fit = regress_jointly(first, second, i, earlier, causes, i in structure.separate)
+        fit = structure.regression(first, second, i)
         rows = first.n + second.n - 2 - len(earlier) - len(causes)
         for u, j in enumerate(causes):
             freedom = rows if i not in structure.separate else float(fit.freedom_delta[u])
-            reach = float(stats.t.isf((1 - LEVEL) / 2, freedom))
-            k = earlier.index(j)
-            weights = float(fit.first[k]), float(fit.second[k])
-            errors = float(fit.error_first[u]), float(fit.error_second[u])
-            error = float(fit.error_delta[u])
-            ends = structure.names[j], structure.names[i]
-            delta = weights[0] - weights[1]
-            edge = estimated_edge(*ends, weights, errors, error)
-            edges[ends] = replace(edge, low=delta - reach * error, high=delta + reach * error)
+            reach = float(stats.t.isf((1 - LEVEL) / 2, freedom)) * float(fit.error_delta[u])
+            edge = edge_of(structure.names, structure, fit, i, j)
+            delta = edge.delta or 0.0
+            edges[edge.source, edge.target] = replace(edge, low=delta - reach, high=delta + reach)
     return edges

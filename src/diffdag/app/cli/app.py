@@ -52,6 +52,14 @@ KnownOrder = Annotated[str | None, typer.Option(help="Known causal order, causes
 CovarianceKind = Annotated[
     str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
 ]
+# What several commands take besides.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Dask scheduler whose workers do it: tcp://host:8786."),
+]
+# Rows of a table of edges that the terminal shows.
+EDGES_SHOWN = 40
 
 app = typer.Typer(
     name="diffdag",
@@ -296,6 +304,14 @@ def check_folder(out: Path | None) -> None:
         refuse(f"--out '{out}': '{place}' is a file; check the path, or give another folder")
     if not os.access(place, os.W_OK | os.X_OK):
         refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
+
+
+def check_workers(jobs: int | None, dask: str | None) -> None:
+    """Refuse a choice of workers that contradicts itself."""
+    if jobs == 0:
+        refuse("--jobs 0 leaves nobody to work; give 1 or more")
+    if jobs is not None and dask is not None:
+        refuse("--jobs counts workers of this machine and --dask takes those of a cluster; give one of them")
 
 
 def refuse(message: str) -> NoReturn:

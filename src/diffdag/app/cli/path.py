@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.app.cli.app import (
+    EDGES_SHOWN,
     Columns,
     Drop,
     FirstGroup,
     FirstTable,
     Genes,
     Group,
+    Json,
     Layer,
     MissingRows,
     Noise,
@@ -27,7 +29,6 @@ from diffdag.app.cli.app import (
     split_names,
     split_numbers,
 )
-from diffdag.app.cli.experiments import EDGES_SHOWN, Json
 from diffdag.app.cli.fit import Method
 
 if TYPE_CHECKING:

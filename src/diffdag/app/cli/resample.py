@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.app.cli.app import (
+    EDGES_SHOWN,
     Columns,
     CovarianceKind,
+    Dask,
     Drop,
     FirstGroup,
     FirstTable,
     Genes,
     Group,
+    Json,
     KnownOrder,
     Layer,
     MissingRows,
@@ -23,13 +26,13 @@ from diffdag.app.cli.app import (
     SecondTable,
     app,
     check_folder,
+    check_workers,
     print_files,
     read_pair,
     refuse,
     resumable,
     split_names,
 )
-from diffdag.app.cli.experiments import EDGES_SHOWN, Dask, Json, check_workers
 from diffdag.app.cli.fit import Method
 
 if TYPE_CHECKING:

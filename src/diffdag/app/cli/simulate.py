@@ -12,7 +12,7 @@ from diffdag.app.cli.app import app, check_folder, print_files, refuse, split_nu
 if TYPE_CHECKING:
     import pandas as pd
 
-    from diffdag.model.sem import SEMPair
+    from diffdag.model.simulate import SEMPair
 
 
 @app.command()
@@ -40,7 +40,7 @@ def simulate(
     """Draw two tables from a random pair of models, and write what really changed."""
     import numpy as np  # noqa: PLC0415
 
-    from diffdag.model.sem import simulate_pair  # noqa: PLC0415
+    from diffdag.model.simulate import simulate_pair  # noqa: PLC0415
 
     check_folder(out)
     if change is not None and changes is not None:

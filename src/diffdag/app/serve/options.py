@@ -9,7 +9,7 @@ from typing import Any
 from diffdag._base.errors import InputError
 from diffdag.model.prior_knowledge import read_tiers
 
-FITS = 200
+RESAMPLES = 200
 FALSE_EDGES = 0.05
 LONGEST = 1_000_000  # bytes of a text
 # What can be asked for, and what it is if it is not.
@@ -23,8 +23,8 @@ DEFAULTS: dict[str, Any] = {
     "series": False,  # rows are a time series
     "values": "sample",  # what `covariance` is
     "equal_noise": False,
-    "hide_rows": False,  # no single rows in the answer
-    "tiers": "",  # what is known of the causal order, one tier a line
+    "hide_rows": False,  # no single rows in the result
+    "tiers": "",  # what is known of the causal order, one tier per line
 }
 
 
@@ -70,7 +70,7 @@ def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any
     folder : Path
         May be written to.
     """
-    model: dict[str, Any] = {"covariance": options["values"]}
+    model: dict[str, Any] = {"covariance": options["values"], "missing": "drop", "n_jobs": -1}
     if options["series"]:
         model["effective_samples"] = "auto"
     if options["equal_noise"]:
@@ -79,11 +79,11 @@ def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any
         known = folder / "known order"
         known.write_text(options["tiers"], encoding="utf-8")
         model["tiers"] = read_tiers(known)
-    fit: dict[str, Any] = {"drop": options["drop"], "missing": "drop"}
+    fit: dict[str, Any] = {"drop": options["drop"]}
     if options["hide_rows"]:
-        fit["points"] = 0
+        model["stored_rows"] = 0
     if options["sure"] or options["strict"]:
-        fit |= {"confidence": FITS, "journal": folder}
+        model["resamples"], fit["journal"] = RESAMPLES, folder
     if options["strict"]:
-        fit["fdr"] = FALSE_EDGES
+        model["fdr"] = FALSE_EDGES
     return model, fit

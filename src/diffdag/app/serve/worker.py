@@ -11,7 +11,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -88,13 +87,12 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
     names = [table["label"] for table in task["tables"]]
     chosen = (options["group"], options["first"], options["second"])
     one, two, labels = read_pair(paths, names, *chosen)
-    settings, wishes = settings_of(options, folder)
+    settings, how = settings_of(options, folder)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.report.text import headline  # noqa: PLC0415
 
-    model = DifferenceDAG(**settings).fit(one, two, progress=tell, **wishes)
+    result = DifferenceDAG(**settings).fit(one, two, labels=labels, progress=tell, **how).result_
     tell(0, None, "Writing the report")
-    result = replace(model.result_, labels=labels)
     _save(result, folder / "answer")
     return {"headline": headline(result, ("→", "—"))}
 

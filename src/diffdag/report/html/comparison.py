@@ -28,9 +28,8 @@ from diffdag.report.words import mean_words, noise_words
 from diffdag.results.records import NUMBERS, RARE
 
 if TYPE_CHECKING:
-    from diffdag.results.records import Edge
+    from diffdag.results.records import Edge, EdgeScatter
     from diffdag.results.result import DifferenceResult
-    from diffdag.results.scatter import EdgeScatter
 
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page

@@ -38,8 +38,8 @@ from diffdag.tables.readers.coordinates import check_coordinates
 
 if TYPE_CHECKING:
     from diffdag.report.layout.theme import ThemeName
+    from diffdag.results.records import EdgeScatter
     from diffdag.results.result import DifferenceResult
-    from diffdag.results.scatter import EdgeScatter
     from diffdag.tables.readers.coordinates import Coordinates
 
 SHARES_SHOWN = 30  # pairs found in resamples
@@ -124,7 +124,7 @@ def _contents(scatters: Iterable[EdgeScatter]) -> str:
 
 @cache
 def _own(name: str) -> Markup:
-    text = files("diffdag.report").joinpath(name).read_text(encoding="utf-8")
+    text = files("diffdag.report.html").joinpath(name).read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704 - our own files
 
 

@@ -13,9 +13,8 @@ from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_mi
 from diffdag.report.text import NumberFormat, by_size
 
 if TYPE_CHECKING:
-    from diffdag.results.records import Edge
+    from diffdag.results.records import Cloud, Edge, EdgeScatter
     from diffdag.results.result import DifferenceResult
-    from diffdag.results.scatter import Cloud, EdgeScatter
 
 SIZE = (5.6, 4.4)  # inches
 NAME_CHARACTERS = 30

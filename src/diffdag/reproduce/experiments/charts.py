@@ -20,7 +20,7 @@ from scipy import stats
 from diffdag._base.atomic import write_atomic
 
 LEVEL = 0.95
-MISSING = 0.1  # a mean is drawn unless more than this share of the answers is missing (time limits)
+MISSING = 0.1  # a mean is drawn unless more than this share of the results is missing (time limits)
 SHIFT = 0.03  # neighbouring curves stand aside by so much of a step, so that their intervals can be seen
 # Ours and the paper's stand out; neighbours in kind share a hue.
 STYLES: dict[str, tuple[str, str]] = {
@@ -49,7 +49,7 @@ OTHER = ("#555555", ".")
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: a score against a column of the table, a curve for each method."""
+    """One set of axes: a score against a column of the table, one curve per method."""
 
     title: str
     score: str
@@ -58,9 +58,9 @@ class Panel:
 
 
 def summarise(table: pd.DataFrame, by: Sequence[str], scores: Sequence[str]) -> pd.DataFrame:
-    """Mean of each score, its 95 % interval, and how many answers are behind it.
+    """Mean of each score, its 95 % interval, and how many results are behind it.
 
-    Shares of exact answers have Wilson intervals; the others Student's around the mean, cut at 0 and 1.
+    Shares of exact results have Wilson intervals; the others Student's around the mean, cut at 0 and 1.
     """
     rows = []
     for key, part in table.groupby(list(by), sort=False):
@@ -88,7 +88,7 @@ def _interval(values: NDArray[np.float64], name: str) -> tuple[float, float, flo
 
 
 def style_of(name: str) -> tuple[str, str]:
-    """Colour and marker of a curve, the same in every figure."""
+    """Colour and marker of a curve, fixed over all figures."""
     return STYLES.get(name, OTHER)
 
 
@@ -175,7 +175,7 @@ def save_figure(figure: Figure, path: Path) -> list[Path]:
 
 
 def text_table(table: pd.DataFrame, index: str, columns: str, values: Sequence[str]) -> str:
-    """Means as plain text, one line a method."""
+    """Means as plain text, one line per method."""
     parts = []
     for value in values:
         wide = table.pivot(index=index, columns=columns, values=value).reindex(

@@ -42,7 +42,7 @@ METHODS = [
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each kind of pair, pair, C and method."""
+    """One cell per combination of kind of pair, pair, C and method."""
     columns = {"kind": settings["kinds"], "pair": range(settings["pairs"]), "C": settings["C"]}
     return product({**columns, "method": settings["methods"]})
 

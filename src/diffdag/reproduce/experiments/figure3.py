@@ -31,7 +31,7 @@ PANELS = {
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each reading, gamma, pair and method."""
+    """One cell per combination of reading, gamma, pair and method."""
     columns = {"variances": list(SETS), "drawn": list(DRAWN), "pair": range(settings["pairs"])}
     return product({**columns, "gamma": settings["gamma"], "method": settings["methods"]})
 

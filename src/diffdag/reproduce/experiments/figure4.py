@@ -2,7 +2,7 @@
 
 If the number of rows needed grows with log p, the curves against ``n / log p`` (that is, against C) coincide
 while those against n do not. How well they do is measured: for each number of variables, the C at which half of
-the answers are exact, by logistic regression; its spread over the numbers of variables, on the scale of
+the results are exact, by logistic regression; its spread over the numbers of variables, on the scale of
 ``log(n / log p)`` and of ``log n``.
 """
 
@@ -29,7 +29,7 @@ DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each kind of pair, number of variables, pair, C and method."""
+    """One cell per combination of kind of pair, number of variables, pair, C and method."""
     columns = {"kind": settings["kinds"], "p": settings["p"], "pair": range(settings["pairs"])}
     return product({**columns, "C": settings["C"], "method": settings["methods"]})
 
@@ -45,7 +45,7 @@ def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
 
 
 def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Path], str]:
-    """Panels against n / log p and against n, and where half of the answers are exact."""
+    """Panels against n / log p and against n, and where half of the results are exact."""
     summary = summarise(table, ["kind", "method", "p", "C", "n"], ["exact", "f1"])
     summary["rows_by_log_p"] = summary["n"] / np.log(summary["p"])
     summary["curve"] = [f"p = {p}" for p in summary["p"]]
@@ -68,9 +68,9 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
 
 
 def half_way(table: pd.DataFrame) -> pd.DataFrame:
-    """Where half, and nine in ten, of the answers are exact; and the spread over the numbers of variables.
+    """Where half, and nine in ten, of the results are exact; and the spread over the numbers of variables.
 
-    An answer that did not come within the time limit counts as not exact.
+    A result that did not come within the time limit counts as not exact.
     """
     rows = []
     for (kind, method, p), part in table.fillna({"exact": 0.0}).groupby(["kind", "method", "p"], sort=False):
@@ -93,7 +93,7 @@ def _logistic_places(x: FloatArray, exact: FloatArray) -> tuple[float, float]:
     """Where a logistic curve through shares of successes passes one half, and nine tenths.
 
     Infinite, with its sign, if that is outside the sizes looked at. A small ridge keeps the slope finite where
-    all answers on one side are exact and none on the other.
+    all results on one side are exact and none on the other.
     """
 
     def loss(parameters: FloatArray) -> float:

@@ -84,7 +84,7 @@ def run(
     folder : Path
         For the journal, the table and the figures.
     jobs : int, optional
-        Processes; one a core if left out.
+        Processes; one per core if left out.
     client : distributed.Client, optional
         The Dask cluster that does the work; see `diffdag._base.parallel.run_all`.
     """

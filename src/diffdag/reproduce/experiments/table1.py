@@ -12,7 +12,7 @@ import pandas as pd
 
 from diffdag._base.journal import Row
 from diffdag.estimator import DifferenceDAG
-from diffdag.model.sem import simulate_pair
+from diffdag.model.simulate import simulate_pair
 from diffdag.reproduce.experiments.charts import summarise
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
 from diffdag.reproduce.experiments.trial import product
@@ -23,7 +23,7 @@ NEIGHBOURS = {10: 6, 50: 35, 100: 80}
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each number of variables and pair."""
+    """One cell per number of variables and pair."""
     return product({"p": settings["p"], "pair": range(settings["pairs"])})
 
 
@@ -47,7 +47,7 @@ def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
 
 
 def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tuple[list[Path], str]:
-    """The paper's table: the share of exact answers for each number of variables."""
+    """The paper's table: the share of exact results for each number of variables."""
     summary = summarise(table, ["p", "neighbours"], ["exact"])
     means = table.groupby("p", sort=False)[["edges_first", "true_edges"]].mean().round(1).reset_index()
     summary = summary.merge(means, on="p")

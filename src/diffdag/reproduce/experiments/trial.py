@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.journal import Row
-from diffdag.model.sem import SEMPair, simulate_pair
+from diffdag.model.simulate import SEMPair, simulate_pair
 from diffdag.reproduce.methods import find_method
 from diffdag.reproduce.methods.attempt import attempt
 from diffdag.reproduce.scoring import score

@@ -1,4 +1,4 @@
-"""Every method of estimating a difference graph, side by side: one file a method, found by being here.
+"""Every method of estimating a difference graph, side by side: one file per method, found by being here.
 
 A file of this folder that defines ``METHODS``, a tuple of `Method`, is all that a new method takes.
 """
@@ -26,7 +26,7 @@ def all_methods() -> dict[str, Method]:
 
 
 def find_method(name: str) -> Method:
-    """The method of that name."""
+    """Return the method of this name, or refuse it and list the names there are."""
     methods = all_methods()
     check_option(
         "methods", name, tuple(methods), f"no method is called {name!r}; there are {', '.join(methods)}"

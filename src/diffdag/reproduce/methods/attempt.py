@@ -1,4 +1,4 @@
-"""Run somebody's method: whatever it does, the others go on."""
+"""Run one comparator, within a time limit; an error in it leaves the others running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from diffdag.tables.moments import Moments
 
 T = TypeVar("T")
 
-AGAIN = 0.5  # seconds until the alarm rings again, should the first have been lost in somebody's callback
+AGAIN = 0.5  # seconds until the alarm rings again, should the first have been lost in a callback of the method
 WARMING = 300.0  # seconds that importing and compiling may take
 COMPILED = 16  # so many variables take every compiled path that more would take
 

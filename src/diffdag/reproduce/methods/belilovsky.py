@@ -20,18 +20,11 @@ contribute is bounded (worked out here, after the paper's idea) by ``max |M_1' S
 zero this is the z-test of the difference of two least squares coefficients. An edge is reported if the
 coefficients in both of its regressions differ, at 5 % after Bonferroni's correction for all pairs.
 
-All four bounds are ``sqrt(log p / n)``. On seeds [820100, k] (p = 10, 6 neighbours, n = 341, 2525, 18658;
-p = 30, n = 80; p = 60, n = 50) tests of null data at 5 % reject in 4.7 % to 6.3 % of the cases. Multiples of
-0.1, 0.3 and 0.5 lose power with few rows; ``u1`` far below ``u2`` with small ``l1`` and ``l2`` lets the level
-rise (to 9 %). Control of false discoveries instead of Bonferroni's correction changed F1 by .06 at most.
+All four bounds are ``sqrt(log p / n)``. For tables of different length ``u1`` is multiplied by the smaller
+number of rows over the larger: otherwise the direction of the smaller table alone is shrunk, and the biases no
+longer cancel. The test is made for tables of about the same length.
 
-Tables of different length: ``u1`` is multiplied by the smaller number of rows over the larger. Otherwise the
-direction of the smaller table alone is shrunk, and the biases no longer cancel (p = 8, 60 and 600 rows: 20 % of
-null tests at 5 % reject, with it 4 %). With 30 variables and 80 against 200, or 300 against 1,000 rows, 8 % to
-9 % still reject, and more in very dense models: the test is made for tables of about the same length.
-
-The answer is undirected: a difference of two moral graphs. It has more edges than the difference DAG, because
-the parents of a variable whose equation changed differ among each other, too.
+The result is undirected, a difference of two moral graphs: see `diffdag.reproduce.methods.precision_based`.
 """
 
 from __future__ import annotations
@@ -49,6 +42,7 @@ from diffdag.precision.problem import standardise
 from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.moments import Moments
 
+# Chosen in docs/dev/constants.md.
 LEVEL = 0.05
 SPARSITY, FUSION = 1.0, 1.0  # l1 and l2 as multiples of sqrt(log p / n)
 NEAR, WIDE = 1.0, 1.0  # u1 and u2 likewise
@@ -221,7 +215,7 @@ def _solve_columns(
     sweeps: int,
     widenings: int,
 ) -> FloatArray:
-    """Each column by descent on the dual; both bounds are doubled while a solution is out of sight."""
+    """Each column by descent on the dual; both bounds are doubled while there is no solution."""
     q = start.shape[1]
     answer = start.copy()
     for j in range(q):

@@ -1,10 +1,10 @@
-"""CLIME (Cai, Liu and Luo 2011): a sparse precision matrix by one linear programme a column.
+"""CLIME (Cai, Liu and Luo 2011): a sparse precision matrix by one linear programme per column.
 
     minimise |w|_1   subject to   max |Sigma w - e_j| <= lambda
 
 The programmes of all columns share one matrix; they differ in the bounds of their rows only. So HiGHS keeps the
 model, gets new bounds for each column, and goes on from its last basis. Multiplying ``Sigma`` by a number
-divides the answer by it: the penalty has no units.
+divides the result by it: the penalty has no units.
 """
 
 from __future__ import annotations

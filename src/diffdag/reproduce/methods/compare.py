@@ -44,7 +44,7 @@ class Comparison:
         ``graphs[method][i, j]`` is true where the effect of ``j`` on ``i`` changed; both ways if undirected.
     seconds : dict of str to float
     skipped : dict of str to str
-        Methods without an answer, and why.
+        Methods without a result, and why.
     """
 
     names: tuple[str, ...]
@@ -55,10 +55,10 @@ class Comparison:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """One row a pair of variables in any answer, most often found first; a column a method.
+        """One row per pair of variables in any result, most often found first; one column per method.
 
         ``->`` is from source to target, ``<-`` the other way, ``--`` undirected. The source is the cause in
-        most of the answers that direct the edge.
+        most of the results that direct the edge.
         """
         graphs = np.array([*self.graphs.values(), np.zeros((len(self.names),) * 2, bool)])
         rows = []
@@ -75,7 +75,7 @@ class Comparison:
     def agreement(self) -> pd.DataFrame:
         """Share of pairs of variables found by both among those found by either (Jaccard index), by method.
 
-        Directions do not count. Two empty answers agree.
+        Directions do not count. Two empty results agree.
         """
         skeletons = {name: np.triu(graph | graph.T, 1) for name, graph in self.graphs.items()}
         values = [
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def methods(self) -> pd.DataFrame:
-        """One row a method: edges, how many of them directed, seconds, and why it was skipped if it was."""
+        """One row per method: edges, how many of them directed, seconds, and why it was skipped if it was."""
         rows = [
             {
                 "method": name,

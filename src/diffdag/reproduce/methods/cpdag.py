@@ -1,6 +1,6 @@
 """Graphs with directed and undirected edges, and the one that stands for a class of equivalent DAGs.
 
-Sets of vertices are integers with one bit a vertex, as in `gaussian`.
+Sets of vertices are integers with one bit per vertex, as in `gaussian`.
 """
 
 from __future__ import annotations

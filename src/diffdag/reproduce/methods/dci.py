@@ -1,37 +1,24 @@
 """DCI: differences of causal graphs by tests of invariance, from three starts.
 
-Wang, Squires, Belyaeva and Uhler (2018), with the order-independent orientation of Belyaeva, Squires and
-Uhler (2021). A start says which pairs may have changed and which variables regressions may condition on. A
-pair stays in the skeleton if, given each set of up to 3 of these variables, the coefficients of both
-directions differ between the conditions. `dci_orient` directs what stays.
+Wang, Squires, Belyaeva and Uhler (2018), independent of the order of the variables as in Belyaeva, Squires and
+Uhler (2021). A start says which pairs may have changed and which variables regressions may condition on:
+``dci-c`` starts from the entries of the precision matrices that differ by a test, ``dci-fc`` from all pairs,
+``dci-k`` from KLIEP.
 
-- ``dci-c`` starts from the entries of the precision matrices that differ by a test, ``dci-fc`` from all pairs,
-  ``dci-k`` from KLIEP.
-- Levels and set sizes are the defaults of the authors' package (causaldag): .01 for the start, .1 for the
-  skeleton, .1 for the orientation, sets of up to 3. ``dci-fc`` has .5 for the skeleton, the other value of the
-  package's grid.
-- ``dci-c`` conditions on variables with a changed pair, as in the package. To add those with a changed
-  diagonal entry, as ``dci-k`` does, did not change its F1 (40 pairs, seeds 820000 to 820039).
+1. Skeleton: a pair stays if, given each set of up to 3 of these variables, the coefficients of both directions
+   differ between the conditions.
+2. Orientation: the right parents leave the same residual variance in both conditions. Sets are tried by size,
+   and among those of one size the largest p-value first. A set that is accepted makes its members parents, and
+   the other neighbours children. Edges that are left follow directed paths.
 
-Where this differs from the package:
+Where this differs from the authors' package (causaldag):
 
 - The difference of a coefficient is divided by its variance. The package multiplies it by the entry of the
-  inverse of the covariance matrix of all differences, which is never smaller, so that it rejects too often. On
-  100 pairs (p = 10, seeds 820000 to 820099, C = 5, 7, 9, 11) directed F1 of ``dci-c`` was .46, .70, .78, .87
-  that way and .44, .68, .75, .87 this way; that of ``dci-fc`` .43, .66, .71, .69 and .42, .65, .74, .72.
+  inverse of the covariance matrix of all differences, which is never smaller, so that it rejects too often.
 - Degrees of freedom count the intercept.
 - An orientation that would close a cycle through a new parent and a new child is refused.
-- KLIEP is solved to its optimum, with the exact Gaussian normaliser, on standardised variables, with the
-  penalty ``3 sqrt(log p / n)``. The package's .01 and its subgradient steps hardly leave a pair out. Tried in
-  place of the 3 were 1, 5 and 10 (60 pairs, seeds 820000 to 820059): F1 at C = 5 was .23 for 1, then .35, .38,
-  .14, and .76, .77, .77, .82 at C = 11.
-
-Orientation of DCI: the right parents leave the same residual variance in both conditions.
-
-Second step of Wang, Squires, Belyaeva and Uhler (2018), independent of the order of the variables as in
-Belyaeva, Squires and Uhler (2021): sets of one size after the other, and among the sets of a size the largest
-p-value first. A set that is accepted makes its members parents, and the other neighbours children. Edges that
-are left follow directed paths.
+- KLIEP is solved to its optimum, with the exact Gaussian normaliser, on standardised variables. The package's
+  penalty and its subgradient steps hardly leave a pair out.
 """
 
 from __future__ import annotations
@@ -53,13 +40,15 @@ from diffdag.reproduce.methods.invariance import (
 from diffdag.reproduce.methods.method import Method, no_changes, same_variables
 from diffdag.tables.moments import Moments
 
+# Chosen in docs/dev/constants.md. P-values above a level count as invariance; ALPHA_COMPLETE is that of the
+# skeleton of dci-fc.
 ALPHA_START, ALPHA_SKELETON, ALPHA_COMPLETE, ALPHA_ORIENT = 0.01, 0.1, 0.5, 0.1
 MAX_SET_SIZE = 3
 KLIEP_PENALTY = "rate:3"
 
 
 def dci_c(first: Moments, second: Moments) -> BoolArray:
-    """Start from the entries of the precision matrices that differ."""
+    """DCI from the entries of the precision matrices that differ by a test."""
     second = _checked(first, second)
     for moments, label in ((first, "first"), (second, "second")):
         if moments.n <= len(first.names):
@@ -73,7 +62,7 @@ def dci_c(first: Moments, second: Moments) -> BoolArray:
 
 
 def dci_fc(first: Moments, second: Moments) -> BoolArray:
-    """Start from the complete graph."""
+    """DCI from the complete graph."""
     second = _checked(first, second)
     pairs = ~np.eye(len(first.names), dtype=bool)
     everything = np.ones(len(pairs), bool)
@@ -81,7 +70,7 @@ def dci_fc(first: Moments, second: Moments) -> BoolArray:
 
 
 def dci_k(first: Moments, second: Moments) -> BoolArray:
-    """Start from the support of KLIEP; variables of which only the diagonal changed are conditioned on too."""
+    """DCI from the support of KLIEP; variables of which only the diagonal changed are conditioned on too."""
     second = _checked(first, second)
     pairs = precision_difference(first, second, method="kliep", penalty=KLIEP_PENALTY).matrix != 0
     nodes = np.asarray(pairs.any(axis=1))
@@ -99,7 +88,7 @@ def difference_graph(
     alpha_orient: float = ALPHA_ORIENT,
     max_set_size: int = MAX_SET_SIZE,
 ) -> BoolArray:
-    """Skeleton and orientation from any start.
+    """Difference graph of DCI, skeleton and orientation, from any start.
 
     Parameters
     ----------
@@ -138,26 +127,6 @@ def skeleton(
             if not kept.any():
                 return kept
     return kept
-
-
-def _checked(first: Moments, second: Moments) -> Moments:
-    """The second moments in the order of the first, once both are fit for regressions."""
-    second = same_variables(first, second)
-    regressors = min(MAX_SET_SIZE + 1, len(first.names) - 1)
-    for moments, label in ((first, "first"), (second, "second")):
-        if moments.n < regressors + 2:
-            raise InputError(
-                f"the {label} table has {plural(moments.n, 'row')}; DCI regresses on up to "
-                f"{plural(regressors, 'variable')} and needs at least {regressors + 2} rows"
-            )
-    return second
-
-
-METHODS = (
-    Method("dci-c", "DCI of Wang et al. 2018 from tests of the precision matrices", dci_c, most=60),
-    Method("dci-fc", "DCI of Wang et al. 2018 from the complete graph", dci_fc, most=60),
-    Method("dci-k", "DCI of Wang et al. 2018 from KLIEP", dci_k, most=60),
-)
 
 
 def orient(first: Moments, second: Moments, edges: BoolArray, alpha: float, max_set_size: int) -> BoolArray:
@@ -241,3 +210,23 @@ def _fits(node: int, inside: BoolArray, edges: BoolArray, above: BoolArray) -> B
     child_above_parent = ((parents @ above[np.ix_(near, near)]) & ~parents).any(axis=1)
     fits: BoolArray = ~(descendant_in_set | ancestor_outside | child_above_parent)
     return fits
+
+
+def _checked(first: Moments, second: Moments) -> Moments:
+    """The second moments, columns as in the first; refuse too few rows for the regressions of DCI."""
+    second = same_variables(first, second)
+    regressors = min(MAX_SET_SIZE + 1, len(first.names) - 1)
+    for moments, label in ((first, "first"), (second, "second")):
+        if moments.n < regressors + 2:
+            raise InputError(
+                f"the {label} table has {plural(moments.n, 'row')}; DCI regresses on up to "
+                f"{plural(regressors, 'variable')} and needs at least {regressors + 2} rows"
+            )
+    return second
+
+
+METHODS = (
+    Method("dci-c", "DCI of Wang et al. 2018 from tests of the precision matrices", dci_c, most=60),
+    Method("dci-fc", "DCI of Wang et al. 2018 from the complete graph", dci_fc, most=60),
+    Method("dci-k", "DCI of Wang et al. 2018 from KLIEP", dci_k, most=60),
+)

@@ -2,7 +2,7 @@
 
 All that PC, GES and MMHC ask of the data is the inverse of a block of the correlation matrix. The inverse over
 a set gives the partial correlation of every two members given the others, and the variance of every member
-given the others (Lauritzen 1996, section 5.1). A set is an integer with one bit a variable.
+given the others (Lauritzen 1996, section 5.1). A set is an integer with one bit per variable.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ BLOCK = 500_000  # numbers in one block of conditional covariances
 
 
 def subsets(p: int, size: int) -> IndexArray:
-    """All sets of `size` of the numbers below `p`, one a row.
+    """All sets of `size` of the numbers below `p`, one per row.
 
     >>> subsets(3, 2).tolist(), subsets(1, 2).tolist(), subsets(3, 0).tolist()
     ([[0, 1], [0, 2], [1, 2]], [], [[]])
@@ -76,7 +76,7 @@ def coefficient_statistics(first: Moments, second: Moments, sets: IndexArray) ->
 def invariant_pairs(first: Moments, second: Moments, size: int, alpha: float) -> Iterator[BoolArray]:
     """Pairs with a coefficient that is the same (p-value above `alpha`) given a set of this size.
 
-    In either direction; one matrix for each block of sets.
+    In either direction; one matrix per block of sets.
     """
     p = len(first.names)
     limit = float(fdtri(1, first.n + second.n - 2 * (size + 2), 1 - alpha))

@@ -5,19 +5,14 @@
 over the precision matrices ``T_1, T_2`` of the standardised variables; ``w_k`` is in proportion to the number
 of rows, with mean one, and ``l2 = 0`` gives two separate graphical lassos. It is solved by the alternating
 directions method of multipliers, as in the paper, for all penalties of a grid at once. Entries that the
-penalty fuses are exactly equal in the answer.
+penalty fuses are exactly equal in the result.
 
-The answer is undirected: a difference of two moral graphs. It has more edges than the difference DAG, because
-the parents of a variable whose equation changed differ among each other, too.
+The result is undirected, a difference of two moral graphs: see `diffdag.reproduce.methods.precision_based`.
 
 The penalties are those with the smallest AIC, the paper's rule, on a grid of multiples of ``sqrt(log p /
 n)``; an entry fused to one value counts once. The lasso leaves many tiny differences, so a difference is an
-edge beyond the default threshold of Algorithm 1, in units of partial correlations. Tried on 30 pairs (seeds
-[820000, k]; p = 10, 6 neighbours, C = 5, 7, 9, 11): AIC, BIC, two extended BICs; 0, 0.5 and 1 times the
-threshold. F1 against the support of the true precision difference with AIC and the whole threshold: fused
-.62, .80, .97, .99, separate .49, .86, .98, .99. Half the threshold gave the fused lasso .77, .93, .98, .98,
-but false edges in a quarter of sparse pairs with 50,000 rows (seeds [823900, k]); without threshold it has
-.52 at best. BIC with the whole threshold: .43, .77, .95, .99. (The grids tried were a little finer.)
+edge beyond the default threshold of Algorithm 1, in units of partial correlations. Both were chosen in
+docs/dev/constants.md.
 """
 
 from __future__ import annotations

@@ -7,16 +7,8 @@ assumption, so the given units stay; tables are scaled by one number for all col
 
 `listen` estimates the precision matrix by CLIME. After a removal the programmes of the neighbours of the
 removed vertex are solved again over the variables left, and the other columns stay: this is read off the
-running time in the paper's abstract; solving all again gives the same F1 within .02. `bottom_up` inverts the
-covariance matrix, for which removing a vertex is a Schur complement, and tests partial correlations.
-
-Settings were chosen on 40 pairs (seeds [820000, k]; p = 10, 6 neighbours, C = 5, 7, 9, 11). CLIME's penalty:
-0.02 to 0.5 times ``sqrt(log p / n)``; 0.3 was best or nearly so. Threshold of weights: 0.05, 0.1, 0.15, and
-1, 2, 3 times that rate; small ones cost most (0.05 instead of 0.15 at C = 5: F1 of .31 instead of .52). What
-is used is 0.15 up to C = 7 and falls with the rate from there on, so that it does not rest on large weights.
-A Schur complement in place of solving again: .38 instead of .52 at C = 5, .89 instead of .99 at C = 7. Level
-of the tests: 0.05, 0.01, 0.001, 0.0001; Bonferroni's for all pairs, here 0.0011, is as good as the best from
-C = 7 on.
+running time in the paper's abstract. `bottom_up` inverts the covariance matrix, for which removing a vertex is
+a Schur complement, and tests partial correlations.
 """
 
 from __future__ import annotations
@@ -34,11 +26,12 @@ from diffdag.reproduce.methods.clime import clime_columns
 from diffdag.reproduce.methods.method import Method, same_variables, subtract
 from diffdag.tables.moments import Moments
 
+# Chosen in docs/dev/constants.md: the penalty, and below which weights count as zero, as multiples of
+# sqrt(log p / n) and at most LARGEST; the level of the tests.
 PENALTY_RATE = 0.3
-# Smaller weights count as zero: so many times sqrt(log p / n), at most LARGEST.
 WEIGHT_RATE, LARGEST = 5.0, 0.15
 LEVEL = 0.05
-TINY = 1e-9  # entries of CLIME's answer that are zero
+TINY = 1e-9  # entries of CLIME's result that are zero
 
 
 def listen(first: Moments, second: Moments) -> BoolArray:

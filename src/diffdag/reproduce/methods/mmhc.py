@@ -7,10 +7,6 @@ visit again. Both from moments.
 The result is a DAG, and DAGs are what is subtracted, as the text of Ghoshal, Bello and Honorio has it: a
 direction that the data leave open may differ between the conditions, and then counts as a difference. Ties
 between equivalent DAGs are broken in the same way in both.
-
-The level is 5 %. Sets conditioned on have up to 8 members, which for 10 variables is no limit; R packages stop
-at 3 (pchc, Rfast2) or nowhere (bnlearn). On pairs of the paper's kind (40 of seeds 820000 to 820039) F1 with 3
-differs by less than .01 at each of C = 5, 7, 9, 11, 13.
 """
 
 from __future__ import annotations
@@ -27,6 +23,7 @@ from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, both_tables, m
 from diffdag.reproduce.methods.method import Method, subtract
 from diffdag.tables.moments import Moments
 
+# Chosen in docs/dev/constants.md.
 ALPHA = 0.05
 LARGEST_SET = 8
 TABU, PATIENCE = 100, 15

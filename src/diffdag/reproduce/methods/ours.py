@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diffdag._base.arrays import BoolArray
-from diffdag.estimator import DifferenceDAG
+from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.scoring import graph_of
 from diffdag.results.result import DifferenceResult
@@ -13,18 +13,19 @@ from diffdag.tables.moments import Moments
 
 
 def result_graph(result: DifferenceResult) -> BoolArray:
-    """The edges of an answer as a matrix."""
+    """The edges of a result as a matrix."""
     edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
     return graph_of(result.variables, edges)
 
 
 def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     """`DifferenceDAG` with these parameters, on one core."""
-    return result_graph(DifferenceDAG(n_jobs=1, **parameters).fit_moments(first, second, checks=False).result_)
+    options = ModelOptions(**parameters)
+    return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
 def order(first: Moments, second: Moments) -> BoolArray:
-    """The default of this package."""
+    """The order search with its default settings."""
     return fit(first, second)
 
 
@@ -41,5 +42,5 @@ def paper_fixed(first: Moments, second: Moments) -> BoolArray:
 METHODS = (
     Method("order", "order search by a joint score, the default of diffdag", order),
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
-    Method("paper-fixed", "the same with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
+    Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
 )

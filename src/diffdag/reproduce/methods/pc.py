@@ -3,11 +3,6 @@
 The library causal-learn runs the algorithm: the skeleton in the order-independent form of Colombo and
 Maathuis (2014), unshielded colliders by separating sets, where two of them conflict the first stands, then
 the rules of Meek (1995). The tests of Fisher's z are ours, from moments.
-
-The level is 1 %; causal-learn's default is 5 %. On pairs of the paper's kind (60, seeds 821000 to 821059) F1 is
-.05, .10, .07, .08 at C = 5, 7, 9, 11 with the one and .04, .08, .07, .07 with the other: alike. On sparse
-graphs with 50,000 rows (60, seeds 820600 to 820659) the whole difference is right in 95 % against 55 %: at the
-level of 5 % a few edges too many remain.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, both_tables
 from diffdag.reproduce.methods.method import Method, subtract
 from diffdag.tables.moments import Moments
 
-ALPHA = 0.01
+ALPHA = 0.01  # chosen in docs/dev/constants.md
 _FIRST_STANDS = 2  # causal-learn's number for its default way with colliders in conflict
 
 

@@ -2,7 +2,7 @@
 
 They estimate the difference of two moral graphs, without directions. That has more edges than the difference
 DAG: the parents of a variable whose equation changed differ among each other, too. So the skeleton of the
-answer is a superset of what changed, even with exact covariances; Algorithm 1 turns it into a difference DAG.
+result is a superset of what changed, even with exact covariances; Algorithm 1 turns it into a difference DAG.
 
 Entries are on the scale of partial correlations (`diffdag.paper.differences`); the penalty and the threshold
 are the defaults of Algorithm 1 (`diffdag.paper.defaults`). Estimators: Zhao, Cai and Li (2014) by a linear

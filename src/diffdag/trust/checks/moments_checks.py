@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 from scipy.linalg import LinAlgError, cholesky
+from scipy.special import gammaln
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words
-from diffdag.reproduce.planning import effect_lower_bound
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, WIDEST, changed_noise, settled_names
+
+if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
 
 # Half a change of partial correlation, as in the paper's experiments.
 EPSILON = 0.1
@@ -26,17 +30,16 @@ CONDITION = 1e6
 SHARE = 0.2
 
 
-def check_size(first: Moments, second: Moments, result: DifferenceResult) -> Check:
+def check_size(fit: Fit) -> Check:
     """Rows against what regressions need, and against the least that any method needs.
 
     The latter is the argument of the paper's Theorem 4 for changes of partial correlation 0.2: see
-    `diffdag.reproduce.planning.effect_lower_bound`. The theorem's own sufficient numbers are worst cases far
-    beyond practice, and would call every table too short.
+    `effect_lower_bound`. The theorem's own sufficient numbers are worst cases far beyond practice, and would
+    call every table too short.
     """
-    rows, p = min(first.n, second.n), len(result.variables)
-    ordered = p - len(_screened_out(result))
+    rows, p, ordered = min(fit.first.n, fit.second.n), len(fit.names), len(fit.kept)
     fewest = ROWS_PER_VARIABLE * ordered
-    changes = max(1, len(result.edge_list))
+    changes = max(1, len(fit.difference.edge_list))
     hopeless = effect_lower_bound(p, changes, EPSILON)
     limit = max(fewest, hopeless)
     if rows > limit:
@@ -54,6 +57,26 @@ def check_size(first: Moments, second: Moments, result: DifferenceResult) -> Che
         "found, so take absent ones for unknown, and get more rows or compare fewer variables"
     )
     return Check("sample size", False, says, rows, limit)
+
+
+def effect_lower_bound(p: int, changes: int, epsilon: float) -> float:
+    """The argument of Theorem 4 for at most so many changes, each of partial correlation ``2 epsilon``.
+
+    Ours, not the paper's. In the first model nothing acts on anything; in the second ``k`` variables of one
+    half have one cause each, all different, in the other half, with partial correlation ``2 epsilon``. A row of
+    the second table then tells at most ``k w^2 / 2`` nats, ``w^2 = 4 epsilon^2 / (1 - 4 epsilon^2)``, and by
+    Fano's inequality the error, averaged over the family, is at least 1/2. The best ``k <= changes`` is taken.
+
+    >>> round(effect_lower_bound(157, 12, 0.1))
+    184
+    """
+    few, many = p // 2, p - p // 2
+    k = np.arange(1, min(changes, few) + 1)
+    choices = (
+        gammaln(few + 1) - gammaln(k + 1) - gammaln(few - k + 1) + gammaln(many + 1) - gammaln(many - k + 1)
+    )
+    strength = 4 * epsilon**2 / (1 - 4 * epsilon**2)
+    return max(0.0, float(((choices / 2 - math.log(2)) / (k * strength / 2)).max()))
 
 
 def check_condition(first: Moments, second: Moments) -> Check:
@@ -87,30 +110,23 @@ def _condition(moments: Moments) -> tuple[float, tuple[str, ...]]:
     return float(values[-1] / max(values[0], 1e-300)), columns
 
 
-def _screened_out(result: DifferenceResult) -> list[object]:
-    out = result.settings.get("screened_out")
-    return out if isinstance(out, list) else []
-
-
 # A direction is nearly tied if its reversal costs no more than this: a likelihood ratio of less than 5.
 SLIM = 1.5
 # So many near-ties make an alarm; with few rows a single one is common, and is told by the edge itself.
 TIES = 2
 
 
-def check_order(result: DifferenceResult) -> Check:
-    """Edges without direction, directions nearly tied, and whether the search met its answer twice."""
-    settings = result.settings
-    starts, reached = settings.get("starts"), settings.get("starts_at_optimum")
-    margins = settings.get("margins")
-    found = {str(k): float(v) for k, v in margins.items()} if isinstance(margins, Mapping) else {}
-    if isinstance(starts, int) and starts and isinstance(reached, int) and reached < 2:
+def check_order(fit: Fit) -> Check:
+    """Edges without direction, directions nearly tied, and whether the search met its optimum twice."""
+    starts, reached = (fit.optimum.starts, fit.optimum.reached) if fit.method == "order" else (0, 0)
+    found = fit.margins if fit.method == "order" else {}
+    if starts and reached < 2:
         says = (
             f"only {reached} of {starts} starts of the search found these changes, so that a better order may "
             "exist; compare fewer variables, or give what is known (tiers, directions)"
         )
         return Check("order", False, says)
-    tied = [str(edge) for edge in result.edge_list if not edge.directed]
+    tied = [str(edge) for edge in fit.difference.edge_list if not edge.directed]
     slim = [name for name, margin in sorted(found.items(), key=lambda item: item[1]) if margin <= SLIM]
     open_ones = max(tied, slim, key=len)
     if len(open_ones) >= TIES:
@@ -126,22 +142,21 @@ def check_order(result: DifferenceResult) -> Check:
     return Check("order", True, "no other order explains the changes nearly as well", 0, TIES)
 
 
-def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+def check_noise(fit: Fit) -> Check | None:
     """Fisher's test of equal residual variances along the order, where the method assumes them equal.
 
     Where it does not, only says which changed. None if there are too few rows.
     """
-    assumed = result.method == "paper" or result.settings.get("noise") == "equal"
-    if not assumed:
-        found = changed_noise(result)
+    if fit.method == "order" and not fit.equal_noise:
+        found = changed_noise(fit.difference)
         says = (
             f"noise variances of {join_names(found)} differ between the conditions; the method allows for that"
             if found
             else "no noise variance was seen to differ between the conditions"
         )
         return Check("noise variances", True, says)
-    names = settled_names(result, first, second)
-    tested = _variance_tests(first.select(names), second.select(names))
+    names = settled_names(fit)
+    tested = _variance_tests(fit.first.select(names), fit.second.select(names))
     if tested is None:
         return None
     limit = LEVEL / len(names)
@@ -152,7 +167,7 @@ def check_noise(first: Moments, second: Moments, result: DifferenceResult) -> Ch
     moved = join_names(names[k] for k in np.flatnonzero(tested <= limit))
     remedy = (
         f"use {option_words('method', 'order')}, which allows for it"
-        if result.method == "paper"
+        if fit.method == "paper"
         else f"use {option_words('noise', 'auto')}, which allows for it"
     )
     says = (
@@ -213,5 +228,5 @@ def moment_means(moments: Moments) -> tuple[int, FloatArray, FloatArray]:
 
 
 def table_means(table: FloatArray, worth: float) -> tuple[int, FloatArray, FloatArray]:
-    """The same of the rows of a table, which are worth so many independent ones."""
+    """Rows, means and variances of a table that is worth so many independent rows."""
     return max(2, round(worth)), table.mean(axis=0), table.var(axis=0, ddof=1)

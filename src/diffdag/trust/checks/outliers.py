@@ -13,7 +13,7 @@ All regressions are in the basis of own parts (see `view`), where they take the 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -23,9 +23,11 @@ from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.words import join_names
 from diffdag.model.regression import regress_jointly
 from diffdag.results.records import ABSENT_ERRORS, Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, Part, View, changed_noise
+
+if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
 
 MOST = 0.01  # share of a table's rows that are left out at most, but one at least
 ROUNDS = 4
@@ -43,8 +45,9 @@ class Carried(NamedTuple):
     rows: list[IndexArray]
 
 
-def check_outliers(view: View, result: DifferenceResult) -> Check:
+def check_outliers(view: View, fit: Fit) -> Check:
     """Whether some change falls, or changes by more than half, without a few outlying rows."""
+    result = fit.difference
     place = {name: k for k, name in enumerate(view.names)}
     pairs = {
         str(edge): (min(at), max(at))
@@ -55,8 +58,7 @@ def check_outliers(view: View, result: DifferenceResult) -> Check:
     count = len(pairs) + len(noisy)
     if not count:
         return Check("outliers", True, "there is no change for rows to carry", None, MOVED)
-    price = result.settings.get("penalty") if result.method == "order" else None
-    least = float(price) if isinstance(price, (int, float)) else ABSENT_ERRORS**2 / 2
+    least = fit.problem.unit if fit.method == "order" else ABSENT_ERRORS**2 / 2
     carried = [_edge_lost(view, name, pair, pairs, count, least) for name, pair in pairs.items()]
     carried += [_noise_lost(view, t, count, NOISE_PRICE * least) for t in noisy]
     lost = [item for item in carried if item is not None]

@@ -1,15 +1,15 @@
-"""What the checks look at: the variables along the answer's order, and each one's own part in every row.
+"""What the checks look at: the variables along the fit's order, and each one's residual in every row.
 
-Along an order, causes first, a variable's own part is what is left of it after regression on those before it:
-for the right order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows
+Along an order, causes first, a variable's residual is what regression on those before it leaves: for the right
+order its noise. With ``L`` the Cholesky factor of the scatter along the order they are the rows
 of ``L^-1 X'``: orthogonal to each other and, times the root of the number of rows, of mean square 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,13 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import option_words
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
-from diffdag.tables.robust import COVARIANCES, Covariance, table_scores
+from diffdag.tables.robust import Covariance, table_scores
+
+if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
 
 LABELS = ("first", "second")
 # Variables and rows that are looked at.
@@ -85,15 +88,15 @@ class View:
         return f"use {option_words('covariance', 'winsorised')}, or " if self.covariance == "sample" else ""
 
 
-def causal_names(result: DifferenceResult) -> tuple[str, ...]:
-    """Variables along the answer's order, causes first, at most 200: those that take part come first in line.
+def causal_names(fit: Fit) -> tuple[str, ...]:
+    """Variables along the fit's order, causes first, at most 200: those that take part come first in line.
 
-    Invariant variables stand before all others where the answer has no total order: given them, what is left of
-    the others changes no more than before.
+    Invariant variables stand before all others where there is no total order: given them, the residuals of the
+    others change no more than before.
     """
-    order = result.settings.get("search_order")
-    if isinstance(order, list):
-        names = tuple(str(name) for name in order)
+    result = fit.difference
+    if fit.search_order is not None:
+        names = fit.search_order
     else:
         placed = [name for layer in result.order for name in layer]
         names = tuple(dict.fromkeys([*result.invariant, *result.unresolved, *placed]))
@@ -105,24 +108,26 @@ def causal_names(result: DifferenceResult) -> tuple[str, ...]:
     return tuple(name for name in names if name in kept)
 
 
-def settled_names(result: DifferenceResult, first: Moments, second: Moments) -> tuple[str, ...]:
-    """`causal_names`, with what the answer leaves open settled by the moments, not by the order of the columns.
+def settled_names(fit: Fit) -> tuple[str, ...]:
+    """`causal_names`, with what the fit leaves open settled by the moments, not by the order of the columns.
 
     Of variables without an order among themselves that one comes last whose variance, given the others, is most
     alike in both conditions: were all noise variances equal, it would be a sink of what changed.
     """
-    names = causal_names(result)
-    if result.settings.get("known_beforehand") or min(first.n, second.n) < len(names) + 2:
+    names, first, second = causal_names(fit), fit.first, fit.second
+    known = fit.method == "order" and bool(fit.settings.known)
+    if known or min(first.n, second.n) < len(names) + 2:
         return names
     settled: list[str] = []
-    for _, group in groupby(names, _groups(result, names).__getitem__):
+    for _, group in groupby(names, _groups(fit, names).__getitem__):
         settled += _alike_last(settled, list(group), first, second)
     return tuple(settled)
 
 
-def _groups(result: DifferenceResult, names: tuple[str, ...]) -> dict[str, int]:
-    """A number for each variable, the same for neighbours of which the answer does not tell who comes first."""
-    if "search_order" not in result.settings:
+def _groups(fit: Fit, names: tuple[str, ...]) -> dict[str, int]:
+    """A number for each variable, the same for neighbours of which the fit does not tell who comes first."""
+    result = fit.difference
+    if fit.search_order is None:
         layers = (result.invariant, result.unresolved, *result.order)
         return {name: k for k, layer in enumerate(layers) for name in layer}
     touched = {edge.target for edge in result.edge_list}.union(result.unresolved, changed_noise(result))
@@ -155,24 +160,21 @@ def _alike_last(before: list[str], group: list[str], first: Moments, second: Mom
     return ordered[::-1]
 
 
-def look(
-    tables: Tables, first: Moments, second: Moments, result: DifferenceResult, given: Mapping[str, object]
-) -> View | None:
-    """The view, on the scale that `covariance` in `given` asks for; None if the rows are too few for it.
+def residual_view(tables: Tables, fit: Fit, covariance: Covariance) -> View | None:
+    """Both tables along the fit's order, on the scale of `covariance`; None if the rows are too few for it.
 
     Of tables longer than 100,000 rows so many at most are used, evenly spaced.
     """
-    names = settled_names(result, first, second)
+    names = settled_names(fit)
     place = {name: k for k, name in enumerate(tables.names)}
     columns = [place[name] for name in names]
     steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]
     rows = [table[::step, columns] for table, step in zip((tables.first, tables.second), steps, strict=True)]
-    covariance = chosen_covariance(given)
     scores = table_scores(rows[0], rows[1], covariance)
     whole = (len(tables.first), len(tables.second))
     parts = []
     for table, moments, n, step, places in zip(
-        scores, (first, second), whole, steps, tables.places, strict=True
+        scores, (fit.first, fit.second), whole, steps, tables.places, strict=True
     ):
         numbers = np.arange(n) if places is None else places
         part = _part(table, len(table) * min(1.0, moments.n / n), numbers[::step])
@@ -182,15 +184,9 @@ def look(
     return View(names, (parts[0], parts[1]), covariance)
 
 
-def changed_noise(result: DifferenceResult) -> list[str]:
-    """Variables whose noise variance changed, by the answer."""
+def changed_noise(result: Difference) -> list[str]:
+    """Variables whose noise variance changed."""
     return [change.variable for change in result.noise_list]
-
-
-def chosen_covariance(given: Mapping[str, object]) -> Covariance:
-    """The covariance among the options used, ``"sample"`` if there is none."""
-    asked = given.get("covariance") or "sample"
-    return next(name for name in COVARIANCES if name == asked)
 
 
 def _part(table: FloatArray, worth: float, places: NDArray[np.intp] | None = None) -> Part | None:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
+from diffdag.results.difference import Difference
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
-from diffdag.tables.moments import Moments
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.search import Problem
+    from diffdag.trust.fits import Fit
 
 MARGIN = 0.2  # what a reversal has to save, in prices of a change; ordinary changes lose half of one or more
 LEAST = 2.1  # prices that an answer has to pay for a reversal to be worth a look
@@ -36,29 +36,28 @@ MOST = 20  # pairs that are tried elsewhere
 Pair = tuple[int, int]
 
 
-def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -> Check | None:
+def check_reversals(fit: Fit) -> Check | None:
     """Whether one reversed edge explains the data with fewer changes; None where orders cannot be compared."""
     from diffdag.ordersearch.search import Problem  # noqa: PLC0415 - numba takes a second to import
 
-    names = first.names
-    few = len(names) <= FEW and "order" not in _known(result)
-    if min(first.n, second.n) <= len(names) + 2 or not (few or result.method == "order"):
+    first, second, names = fit.first, fit.second, fit.first.names
+    few = len(names) <= FEW and not (fit.method == "order" and "order" in fit.settings.known)
+    if min(first.n, second.n) <= len(names) + 2 or not (few or fit.method == "order"):
         return None
     calm = "nothing suggests that an edge is reversed between the conditions"
-    if _paid(result) < LEAST:
+    if _paid(fit.difference) < LEAST:
         return Check("reversals", True, calm, None, MARGIN)
-    factor, equal = result.settings.get("penalty_factor", 1.0), result.settings.get("noise") == "equal"
     problem = Problem.from_scatter(
         first.scatter,
         second.scatter,
         first.n,
         second.n,
-        equal,
+        fit.equal_noise,
         np.zeros((len(names),) * 2, bool),
-        len(result.variables),
-        float(factor) if isinstance(factor, (int, float)) else 1.0,
+        len(fit.names),
+        fit.settings.factor if fit.method == "order" else 1.0,
     )
-    saved = AllOrders(problem).saved() if few else _saved_nearby(problem, names, result)
+    saved = AllOrders(problem).saved() if few else _saved_nearby(problem, fit)
     pair = max(saved, key=lambda key: saved[key], default=None)
     most = saved[pair] / problem.unit if pair is not None else 0.0
     if pair is None or most <= MARGIN:
@@ -72,14 +71,8 @@ def check_reversals(first: Moments, second: Moments, result: DifferenceResult) -
     return Check("reversals", False, says, most, MARGIN)
 
 
-def _known(result: DifferenceResult) -> list[object]:
-    """Which kinds of prior knowledge the answer rests on."""
-    known = result.settings.get("known_beforehand")
-    return list(known) if isinstance(known, list) else []
-
-
-def _paid(result: DifferenceResult) -> float:
-    """About what the answer pays, in prices of a change; a noise variance costs 0.6 of one."""
+def _paid(result: Difference) -> float:
+    """About the sum of penalties, in penalties of a change; a noise variance has 0.6 of one."""
     return len(result.edge_list) + 0.6 * len(result.noise_list)
 
 
@@ -266,11 +259,10 @@ def _first_residual(
     return max(left, 1e-12 * float(one[target, target]))
 
 
-def _saved_nearby(problem: Problem, names: tuple[str, ...], result: DifferenceResult) -> dict[Pair, float]:
-    """What a reversal of each changed pair saves at most, where the rest of the order is that of the answer."""
-    listed = result.settings.get("search_order")
-    place = {name: k for k, name in enumerate(names)}
-    order = [place[str(name)] for name in listed] if isinstance(listed, list) else list(range(len(names)))
+def _saved_nearby(problem: Problem, fit: Fit) -> dict[Pair, float]:
+    """What a reversal of each changed pair saves at most, where the rest of the order is that of the fit."""
+    place, result = {name: k for k, name in enumerate(fit.first.names)}, fit.difference
+    order = [place[name] for name in fit.search_order or fit.first.names]
     strength = {edge: abs(edge.delta or 0.0) / (edge.stderr or 1.0) for edge in result.edge_list}
     edges = sorted(result.edge_list, key=lambda edge: -strength[edge])[:MOST]
     best, _ = order_costs(problem, order)

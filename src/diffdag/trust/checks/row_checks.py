@@ -12,8 +12,6 @@ with the weights of Ljung and Box 1978).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
@@ -153,13 +151,13 @@ COMMON = 0.05
 TIMES, UNLIKELY = 10.0, 1e-3
 
 
-def check_independence(view: View, tables: Tables, given: Mapping[str, object]) -> Check:
+def check_independence(view: View, tables: Tables, *, effective: bool) -> Check:
     """Autocorrelation of rows, and how many independent ones they are worth.
 
     Of more than 100,000 rows the first so many count, as they stand next to each other.
     """
     name = "independent rows"
-    if given.get("effective_samples") is not None:
+    if effective:
         return Check(name, True, "rows count as the number of independent ones given by effective_samples")
     limit = LEVEL / 2
     found = []

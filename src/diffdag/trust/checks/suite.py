@@ -1,17 +1,16 @@
-"""Whether what the method assumes looks right on these data: one check an assumption, each a `Check`.
+"""Whether what the method assumes looks right on these data: one check per assumption, each a `Check`.
 
 Every check keeps its rate of false alarms on data that are as assumed at about 1 %, over all variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from diffdag.results.records import Check
-from diffdag.results.result import DifferenceResult
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
-from diffdag.tables.robust import RANKED
+from diffdag.tables.robust import RANKED, Covariance
 from diffdag.trust.checks.moments_checks import (
     check_condition,
     check_means,
@@ -22,7 +21,7 @@ from diffdag.trust.checks.moments_checks import (
     table_means,
 )
 from diffdag.trust.checks.outliers import check_outliers
-from diffdag.trust.checks.residual_view import chosen_covariance, look
+from diffdag.trust.checks.residual_view import residual_view
 from diffdag.trust.checks.reversals import check_reversals
 from diffdag.trust.checks.row_checks import (
     check_duplicates,
@@ -31,34 +30,39 @@ from diffdag.trust.checks.row_checks import (
     check_normality,
 )
 
+if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
+
 __all__ = ["check_moments_only", "check_tables"]
 
 
 def check_tables(
     tables: Tables,
-    first: Moments,
-    second: Moments,
-    result: DifferenceResult,
+    fit: Fit,
     *,
-    given: Mapping[str, object] | None = None,
+    covariance: Covariance = "sample",
+    effective: bool = False,
+    resampled: bool = False,
 ) -> tuple[Check, ...]:
-    """All checks of an answer from two tables.
+    """Run all checks of a fit to two tables.
 
     Parameters
     ----------
     tables : Tables
-        The rows behind the answer.
-    first, second : Moments
-        Moments that the answer was made from; of the variables that were ordered, where some were screened out.
-    result : DifferenceResult
-        The answer.
-    given : mapping, optional
-        Options that were used: ``covariance`` and ``effective_samples`` as in `diffdag.DifferenceDAG`.
+        The rows behind the fit.
+    fit : OrderFit or PaperFit
+        The fit.
+    covariance : str
+        How the tables were summed up, as in `diffdag.DifferenceDAG`.
+    effective : bool
+        Whether an effective sample size was given or estimated.
+    resampled : bool
+        Whether resamples speak for the result.
 
     Returns
     -------
     tuple of Check
-        Those that apply, the same order for every answer.
+        Those that apply, always in the same order.
 
     Notes
     -----
@@ -68,53 +72,51 @@ def check_tables(
     Examples
     --------
     >>> import diffdag as dd
-    >>> from diffdag.tables.align import align_tables
     >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
-    >>> tables = align_tables(pair.first.sample(900, rng=1) + 5, pair.second.sample(900, rng=2))
-    >>> one, two = (dd.Moments.from_array(table) for table in (tables.first, tables.second))
-    >>> result = dd.DifferenceDAG().fit_moments(one, two).result_
-    >>> [check.name for check in check_tables(tables, one, two, result) if not check.fine]
+    >>> tables = pair.first.sample(900, rng=1) + 5, pair.second.sample(900, rng=2)
+    >>> result = dd.DifferenceDAG().fit(*tables).result_
+    >>> [check.name for check in result.checks if not check.fine]
     ['means']
     """
-    options = given or {}
-    checks = check_moments_only(first, second, result)
-    if chosen_covariance(options) not in RANKED and len(tables.names) > len(first.names):
-        whole = _all_means(tables, first, second)
+    checks = check_moments_only(fit)
+    if covariance not in RANKED and len(tables.names) > len(fit.kept):
+        whole = _all_means(tables, fit.first, fit.second)
         checks = tuple(whole if check.name == "means" else check for check in checks)
-    view = look(tables, first, second, result, options)
+    view = residual_view(tables, fit, covariance)
     if view is None:
         return (*checks, check_duplicates(tables))
     found = (
-        check_normality(view, resampled=result.stability is not None),
+        check_normality(view, resampled=resampled),
         check_linearity(view),
-        check_independence(view, tables, options),
+        check_independence(view, tables, effective=effective),
         check_duplicates(tables),
-        check_outliers(view, result),
+        check_outliers(view, fit),
     )
     return (*checks, *(check for check in found if check is not None))
 
 
-def check_moments_only(first: Moments, second: Moments, result: DifferenceResult) -> tuple[Check, ...]:
-    """The checks of an answer that need no rows; parameters as for `check_tables`.
+def check_moments_only(fit: Fit) -> tuple[Check, ...]:
+    """Run the checks of a fit that need no rows.
 
     Examples
     --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
     >>> one, two = pair.first.sample_moments(900, rng=1), pair.second.sample_moments(900, rng=2)
-    >>> checks = check_moments_only(one, two, dd.DifferenceDAG().fit_moments(one, two).result_)
+    >>> checks = dd.DifferenceDAG().fit_moments(one, two).result_.checks
     >>> [check.name for check in checks]
     ['sample size', 'condition', 'noise variances', 'means', 'order', 'reversals']
     >>> all(check.fine for check in checks)
     True
     """
+    first, second = fit.first, fit.second
     found = (
-        check_size(first, second, result),
+        check_size(fit),
         check_condition(first, second),
-        check_noise(first, second, result),
+        check_noise(fit),
         check_means(first.names, moment_means(first), moment_means(second)),
-        check_order(result),
-        check_reversals(first, second, result),
+        check_order(fit),
+        check_reversals(fit),
     )
     return tuple(check for check in found if check is not None)
 

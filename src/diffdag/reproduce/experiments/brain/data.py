@@ -13,7 +13,8 @@ import pandas as pd
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
-from diffdag.model.sem import SEMPair
+from diffdag.model.simulate import SEMPair
+from diffdag.tables.readers.coordinates import check_coordinates
 from diffdag.tables.readers.files import read_table
 
 COORDINATES = ("region", "x", "y", "z")
@@ -29,11 +30,11 @@ class Study:
     Attributes
     ----------
     first, second : DataFrame or Arrow table
-        One row a time point or subject, one column a region.
+        One row per time point or subject, one column per region.
     regions : DataFrame
-        ``region, label, lobe, x, y, z``, one row a column of the tables.
+        ``region, label, lobe, x, y, z``, one row per column of the tables.
     atlas : DataFrame
-        The same of all regions there are: a small study looks at some of them.
+        These columns for all regions there are: a small study looks at some of them.
     truth : SEMPair, optional
         The models behind the tables, if they are invented.
     """
@@ -90,7 +91,7 @@ def find_files(folder: Path) -> Folder:
     if len(groups) != 2:
         raise InputError(
             f"'{folder}' has {plural(len(groups), 'table')} with regions of '{places[0].name}' as columns; "
-            f"two are needed, one a group{reasons}"
+            f"two are needed, one per group{reasons}"
         )
     return Folder(places[0], groups[0], groups[1], tables)
 
@@ -131,20 +132,18 @@ def read_study(files: Folder) -> Study:
 def read_regions(path: Path) -> pd.DataFrame:
     """The coordinates table, with labels and lobes filled in where the file has none."""
     table = read_table(path, text=("region", "label", "lobe")).to_pandas(ignore_metadata=True)
-    regions = pd.DataFrame({"region": table["region"].astype(str)})
+    places = check_coordinates(table, f"'{path.name}'")
+    regions = pd.DataFrame({"region": list(places)})
     regions["label"] = table["label"].astype(str) if "label" in table else regions["region"]
     regions["lobe"] = table["lobe"].fillna(UNKNOWN).astype(str) if "lobe" in table else UNKNOWN
-    for axis in "xyz":
-        regions[axis] = pd.to_numeric(table[axis], errors="coerce").astype(float)
-        wrong = regions.loc[~np.isfinite(regions[axis]), "region"]
-        if len(wrong):
-            raise InputError(f"{join_names(wrong)} of '{path.name}' has no number as {axis}; fill it in")
-    repeated = regions.loc[regions["region"].duplicated(), "region"]
-    if len(repeated):
-        raise InputError(
-            f"{join_names(repeated)} appears more than once in '{path.name}'; name each region once"
-        )
+    regions[["x", "y", "z"]] = list(places.values())
     return regions
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, with None where a cell is empty."""
+    rows = table.to_dict("records")
+    return [{str(key): None if pd.isna(value) else value for key, value in row.items()} for row in rows]
 
 
 def from_the_back(regions: pd.DataFrame, most: int | None) -> pd.DataFrame:

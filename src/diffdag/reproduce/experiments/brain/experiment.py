@@ -26,7 +26,14 @@ from diffdag._base.journal import Row
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
 from diffdag.report.text import printable
-from diffdag.reproduce.experiments.brain.data import Folder, Study, find_files, from_the_back, read_study
+from diffdag.reproduce.experiments.brain.data import (
+    Folder,
+    Study,
+    find_files,
+    from_the_back,
+    read_study,
+    records,
+)
 from diffdag.reproduce.experiments.brain.invented import invent_study
 from diffdag.reproduce.experiments.brain.picture import draw_brain
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
@@ -67,7 +74,7 @@ def load_study(folder: Path | None, settings: Mapping[str, Any]) -> Study:
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell for each method."""
+    """One cell per method."""
     unknown = [name for name in settings["methods"] if name not in METHODS]
     if unknown:
         raise InputError(
@@ -91,7 +98,7 @@ def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> R
 
 
 def fit(study: Study, method: str) -> DifferenceResult:
-    """The answer of one method; rows of given tables are time series, those of invented ones are not."""
+    """The result of one method; rows of given tables are time series, those of invented ones are not."""
     worth: Any = "auto" if study.truth is None else None
     estimator = DifferenceDAG(**METHODS[method], effective_samples=worth, n_jobs=1)
     return estimator.fit(study.first, study.second, columns=list(study.regions["region"])).result_
@@ -125,11 +132,11 @@ def _short(value: Any) -> Any:
 def finish(
     table: pd.DataFrame, folder: Path, settings: Mapping[str, Any], data: Path | None = None
 ) -> tuple[list[Path], str]:
-    """The edges as a table, and one picture a method; coordinates are those of the regions in the data."""
+    """The edges as a table, and one picture per method; coordinates are those of the regions in the data."""
     study = load_study(data, settings)
     edges = edges_of(table)
     files = [write_table(folder / "brain-edges.csv", edges)]
-    for row in _records(table):
+    for row in records(table):
         if not row["why"]:
             name, title = row["method"], f"{TITLES[row['method']]}: {_counted(row)}"
             own = edges[edges["method"] == name]
@@ -138,8 +145,8 @@ def finish(
 
 
 def edges_of(table: pd.DataFrame) -> pd.DataFrame:
-    """All edges, one a row; `shared` where another method joins the same two regions, in whatever direction."""
-    rows = [{"method": row["method"], **edge} for row in _records(table) for edge in json.loads(row["found"])]
+    """All edges, one per row; `shared` where another method joins the two regions, in whatever direction."""
+    rows = [{"method": row["method"], **edge} for row in records(table) for edge in json.loads(row["found"])]
     finders: dict[frozenset[str], set[str]] = {}
     for row in rows:
         finders.setdefault(frozenset((row["source"], row["target"])), set()).add(row["method"])
@@ -150,7 +157,7 @@ def edges_of(table: pd.DataFrame) -> pd.DataFrame:
 
 def summary(table: pd.DataFrame, edges: pd.DataFrame) -> str:
     """What was found, for the screen."""
-    lines = [line for row in _records(table) for line in _method_lines(row)]
+    lines = [line for row in records(table) for line in _method_lines(row)]
     found = edges[edges["shared"].astype(bool)]
     pairs = dict.fromkeys(tuple(sorted(pair)) for pair in zip(found["source"], found["target"], strict=True))
     lines.append(f"{plural(len(pairs), 'pair')} of regions joined by more than one method")
@@ -175,12 +182,6 @@ def _method_lines(row: Mapping[str, Any]) -> Iterator[str]:
             f"F1 {row['f1']:.2f}, of the skeleton {row['skeleton_f1']:.2f}"
         )
     yield from (f"  note: {note}" for note in (row["notes"] or "").split(" | ") if note)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows, with None where a cell is empty."""
-    rows = table.to_dict("records")
-    return [{str(key): None if pd.isna(value) else value for key, value in row.items()} for row in rows]
 
 
 def _counted(row: Mapping[str, Any]) -> str:

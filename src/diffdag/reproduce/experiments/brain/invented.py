@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from diffdag._base.arrays import FloatArray
-from diffdag.model.sem import LinearSEM, SEMPair
+from diffdag.model.sem import LinearSEM
+from diffdag.model.simulate import SEMPair
 from diffdag.reproduce.experiments.brain.data import Study, from_the_back
 
 # The right half of the invented brain: letters of the labels, regions, centre and half axes (mm, MNI-like).

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.brain import INCHES_PER_MM, MOST_EDGES, BrainLook, draw_regions, edge_samples
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, draw_outline, outline_of
+from diffdag.reproduce.experiments.brain.data import records
 from diffdag.reproduce.experiments.charts import save_figure
 from diffdag.results.records import Edge
 
@@ -89,17 +90,13 @@ def _look(regions: pd.DataFrame, view: Any) -> BrainLook:
 
 
 def edges_of(table: pd.DataFrame) -> list[Edge]:
-    """The rows of a table of edges, with None where a cell is empty."""
+    """The rows of a table of edges."""
     fields = [name for name in ("source", "target", "directed", "change", "delta", "stderr") if name in table]
-    rows: list[dict[str, Any]] = [
-        {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        for row in table[fields].to_dict("records")
-    ]
-    return [Edge(**row) for row in rows]
+    return [Edge(**row) for row in records(table[fields])]
 
 
 def lobe_colours(lobes: Sequence[str] | pd.Series) -> dict[str, str]:
-    """One colour a lobe; the known ones always the same."""
+    """One colour per lobe; the known ones always the same."""
     colours = {}
     spare = 0
     for lobe in sorted(set(lobes)):

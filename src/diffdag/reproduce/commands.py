@@ -1,4 +1,4 @@
-"""The commands around the paper: compare, reproduce, plan."""
+"""The commands that need this room: compare, reproduce, plan. `diffdag.__main__` puts them with the others."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.app.cli.app import (
+    EDGES_SHOWN,
     Columns,
+    Dask,
     Drop,
     FirstGroup,
     FirstTable,
     Genes,
     Group,
+    Json,
     Layer,
     MissingRows,
     SecondGroup,
     SecondTable,
     app,
     check_folder,
+    check_workers,
     print_files,
     read_pair,
     refuse,
@@ -32,13 +36,6 @@ from diffdag.app.cli.app import (
 if TYPE_CHECKING:
     from diffdag.reproduce.experiments.runner import Experiment
     from diffdag.reproduce.methods.compare import Comparison
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Dask = Annotated[
-    str | None,
-    typer.Option("--dask", metavar="ADDRESS", help="Dask scheduler whose workers do it: tcp://host:8786."),
-]
-EDGES_SHOWN = 40
 
 
 @app.command()
@@ -97,14 +94,6 @@ def compare(
         print_files(files)
 
 
-def check_workers(jobs: int | None, dask: str | None) -> None:
-    """Refuse a choice of workers that contradicts itself."""
-    if jobs == 0:
-        refuse("--jobs 0 leaves nobody to work; give 1 or more")
-    if jobs is not None and dask is not None:
-        refuse("--jobs counts workers of this machine and --dask takes those of a cluster; give one of them")
-
-
 def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
     from diffdag._base.atomic import write_together  # noqa: PLC0415
 
@@ -153,7 +142,7 @@ def reproduce(
         str, typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4 or brain.")
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes; one a core if left out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; one per core if left out.")] = None,
     dask: Dask = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the table and the figures; reproduction/WHAT if left out.")

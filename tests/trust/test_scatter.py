@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import diffdag as dd
+from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.results.json import from_json, to_json
-from diffdag.results.scatter import POINTS, Cloud, choose_rows, edge_scatters
-from diffdag.tables.align import align_tables
-from diffdag.trust.assess import control_false_edges
+from diffdag.results.records import Cloud
+from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.scatter import STORED_ROWS, choose_rows, edge_scatters
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +66,20 @@ def test_points_lie_around_the_line_as_rows_around_the_regression(tables, result
 
 def test_no_more_rows_than_asked_for(tables):
     assert all(
-        len(s.first.x) == POINTS == len(s.second.y) for s in dd.DifferenceDAG().fit(*tables).result_.scatters
+        len(s.first.x) == STORED_ROWS == len(s.second.y)
+        for s in dd.DifferenceDAG().fit(*tables).result_.scatters
     )
-    few = dd.DifferenceDAG().fit(*tables, points=7).result_.scatters
+    few = dd.DifferenceDAG(stored_rows=7).fit(*tables).result_.scatters
     assert {len(cloud.x) for s in few for cloud in (s.first, s.second)} == {7}
-    none = dd.DifferenceDAG().fit(*tables, points=0).result_.scatters
+    none = dd.DifferenceDAG(stored_rows=0).fit(*tables).result_.scatters
     assert {len(cloud.x) for s in none for cloud in (s.first, s.second)} == {0}
     assert [s.first.slope for s in none] == [s.first.slope for s in few]
 
 
 @pytest.mark.parametrize("points", [-1, 1.5, True, "many"])
 def test_points_have_to_be_a_number_of_rows(tables, points):
-    with pytest.raises(dd.InputError, match="points must be a whole number of rows"):
-        dd.DifferenceDAG().fit(*tables, points=points)
+    with pytest.raises(dd.InputError, match="stored_rows must be a whole number"):
+        dd.DifferenceDAG(stored_rows=points).fit(*tables)
 
 
 def test_moments_give_the_same_lines(tables, result):
@@ -135,13 +137,15 @@ def small(seed, n=80, p=6):
     [{}, {"noise": "equal"}, {"covariance": "winsorised"}, {"method": "paper", "estimator": "dtrace"}],
 )
 def test_lines_fit_the_points_whatever_was_fitted(settings):
-    found = [dd.DifferenceDAG(n_jobs=1, **settings).fit(*small(seed), points=80).result_ for seed in range(12)]
+    found = [
+        dd.DifferenceDAG(n_jobs=1, **settings, stored_rows=80).fit(*small(seed)).result_ for seed in range(12)
+    ]
     assert sum(map(assert_lines_are_least_squares, found)) > 10
 
 
 @pytest.mark.parametrize("seed", [100, 143, 220])  # such answers are rare
 def test_lines_fit_the_points_next_to_undirected_edges(seed):
-    result = dd.DifferenceDAG(n_jobs=1).fit(*small(seed, 60, 5), points=60).result_
+    result = dd.DifferenceDAG(n_jobs=1, stored_rows=60).fit(*small(seed, 60, 5)).result_
     loose = {name for e in result.edge_list if not e.directed for name in (e.source, e.target)}
     assert any(e.directed and e.target in loose for e in result.edge_list)
     assert assert_lines_are_least_squares(result)
@@ -151,7 +155,7 @@ def test_lines_and_points_are_of_the_rows_that_measured():
     count = 0
     for seed in range(6):
         first, second = small(seed, 400)
-        found = dd.DifferenceDAG(n_jobs=1).fit(first, second, intervals="split", points=400).result_
+        found = dd.DifferenceDAG(n_jobs=1, intervals="split", stored_rows=400).fit(first, second).result_
         count += assert_lines_are_least_squares(found)
         for scatter in found.scatters:
             assert len(scatter.first.x) == 200
@@ -162,16 +166,16 @@ def test_lines_and_points_are_of_the_rows_that_measured():
 def test_edges_left_out_do_not_move_the_lines_of_others(method):
     left_out = 0
     for seed in range(8):
-        tables = align_tables(*small(seed, 300))
-        model = dd.DifferenceDAG(method=method, n_jobs=1)
-        moments = [dd.Moments.from_array(table) for table in (tables.first, tables.second)]
-        whole = model.fit_moments(*moments).result_
+        options = ModelOptions(method=method)
+        moments = [dd.Moments.from_array(table) for table in small(seed, 300)]
+        fit = search(prepare_moments(*moments, options), options)
+        whole = fit.difference
         drop = min(whole.edge_list, key=lambda e: abs(e.delta or 0), default=None)
         sure = [replace(e, confidence=float(e is not drop)) for e in whole.edge_list]
         fewer = control_false_edges(replace(whole, edge_list=tuple(sure)), 0.01)
         left_out += len(fewer.edge_list) < len(whole.edge_list)
-        lines = {(s.source, s.target): s for s in whole.scatters}
-        for scatter in edge_scatters(fewer, *moments, fitted=whole):
+        lines = {(s.source, s.target): s for s in edge_scatters(whole.edge_list, fit, *moments)}
+        for scatter in edge_scatters(fewer.edge_list, fit, *moments):
             if scatter.adjusted:
                 assert scatter == lines[scatter.source, scatter.target]
     assert left_out
@@ -179,11 +183,10 @@ def test_edges_left_out_do_not_move_the_lines_of_others(method):
 
 @pytest.mark.slow
 def test_a_list_with_few_false_edges_shows_each_of_them(tables):
-    model = dd.DifferenceDAG(n_jobs=1)  # the same whoever does the work; to start processes takes longer
-    sure = model.fit(*tables, confidence=20, fdr=0.2, test=False).result_
+    sure = dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0, n_jobs=1).fit(*tables).result_
     assert {(s.source, s.target) for s in sure.scatters} == {(e.source, e.target) for e in sure.edge_list}
     assert assert_lines_are_least_squares(
-        model.fit(*tables, confidence=20, fdr=0.2, test=False, points=1000).result_
+        dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0, n_jobs=1, stored_rows=1000).fit(*tables).result_
     )
 
 

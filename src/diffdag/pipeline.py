@@ -1,0 +1,559 @@
+"""From two tables to a result, step by step. Start reading here.
+
+    prepare   aligned tables -> moments, once; where the variables are too many, of those that matter
+    search    moments -> a fit: `OrderFit` (the search over causal orders) or `PaperFit` (Algorithm 1)
+    assess    a fit and its rows -> confidence, the global test, checks, scatters
+    result    all of that, frozen
+
+Every step is a plain function over frozen values. `DifferenceDAG` is a thin door to `fit_tables` and its
+siblings; `fit_conditions` uses the same steps with one search for all comparisons; resamples repeat `prepare`
+and `search` on other rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from diffdag._base.arrays import BoolArray
+from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
+from diffdag._base.errors import InputError
+from diffdag._base.parallel import count_workers
+from diffdag._base.progress import ProgressCallback, show_progress
+from diffdag._base.words import option_words
+from diffdag.model.prior_knowledge import Direction, Tiers, precedence
+from diffdag.model.sem import LinearSEM
+from diffdag.paper import fit as paper
+from diffdag.precision.api import ESTIMATORS, Penalty
+from diffdag.precision.problem import standardise
+from diffdag.precision.rows import standardise_rows
+from diffdag.result import DifferenceResult
+from diffdag.results.difference import Difference
+from diffdag.results.records import Sensitivity
+from diffdag.tables.align import Tables
+from diffdag.tables.degenerate import check_moments
+from diffdag.tables.moments import Moments, check_comparable
+from diffdag.tables.problems import check_same_columns
+from diffdag.tables.robust import (
+    COVARIANCES,
+    RANKED,
+    Covariance,
+    independent_rows,
+    table_moments,
+    table_scores,
+)
+from diffdag.trust.checks.suite import check_moments_only, check_tables
+from diffdag.trust.confidence import add_confidence
+from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.options import Assessment
+from diffdag.trust.permutation import permute_tables
+from diffdag.trust.resampling import Drawing, Kind, NoneFitted, check_journal, resample_tables
+from diffdag.trust.scatter import edge_scatters, rows_to_show
+from diffdag.trust.sensitivity import sensitivity_note
+from diffdag.trust.settings_path import BaseSettings, follow_path
+from diffdag.trust.splitting import measure, split_rows
+
+if TYPE_CHECKING:
+    from diffdag.ordersearch.fit import OrderSettings
+    from diffdag.ordersearch.screen import Screened
+    from diffdag.ordersearch.search import Optimum
+    from diffdag.trust.fits import Fit
+
+METHODS = ("order", "paper")
+KNOWLEDGE = ("order", "tiers", "required", "forbidden")
+UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
+NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
+LABELS = ("first", "second")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How two conditions are compared, checked; see `DifferenceDAG` for the meaning of each option."""
+
+    method: Literal["order", "paper"] = "order"
+    estimator: str = "dantzig"
+    penalty: Penalty | None = None
+    threshold: float | None = None
+    noise: Literal["auto", "equal"] = "auto"
+    order: Sequence[str] | None = None
+    tiers: Tiers | None = None
+    required: Sequence[Direction] | None = None
+    forbidden: Sequence[Direction] | None = None
+    covariance: Covariance = "sample"
+    effective_samples: float | tuple[float, float] | Literal["auto"] | None = None
+    max_variables: int | None = None
+    rng: np.random.Generator | int | None = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option("method", self.method, METHODS)
+        check_option("estimator", self.estimator, tuple(ESTIMATORS))
+        check_option("noise", self.noise, ("auto", "equal"))
+        check_option("covariance", self.covariance, COVARIANCES)
+        foreign = {"order": ("threshold",), "paper": (*KNOWLEDGE, "max_variables")}
+        for name in foreign[self.method]:
+            if getattr(self, name) is not None:
+                other = "paper" if self.method == "order" else "order"
+                raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{other}'")
+        if self.method == "order":
+            check_number("penalty, a multiple of the default,", self.penalty, above=0, none_ok=True)
+        if self.threshold != 0:
+            check_number("threshold", self.threshold, above=0, none_ok=True)
+        check_rng(self.rng)
+        check_whole("max_variables", self.max_variables, least=2, none_ok=True)
+        check_jobs(self.n_jobs)
+
+    @property
+    def knowledge(self) -> dict[str, Any]:
+        """What is known of the causal order, by kind."""
+        return {name: getattr(self, name) for name in KNOWLEDGE if getattr(self, name) is not None}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Options on the rows and prior knowledge, as people read them in a result."""
+        covariance = {} if self.covariance == "sample" else {"covariance": self.covariance}
+        return {**self.knowledge, **covariance}
+
+    @property
+    def seed(self) -> np.random.Generator | int:
+        """Where randomness comes from; the same every time unless the user says otherwise."""
+        return 0 if self.rng is None else self.rng
+
+    def precedence(self, names: tuple[str, ...]) -> BoolArray | None:
+        """Who has to precede whom; None if nothing is known."""
+        return precedence(names, **self.knowledge) if self.knowledge else None
+
+    def most_variables(self, n1: int, n2: int) -> int:
+        """So many variables can be ordered with these numbers of rows."""
+        from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415 - as below
+
+        most = most_variables(min(n1, n2))
+        return most if self.max_variables is None else min(most, self.max_variables)
+
+    def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
+        """What the order search is asked for."""
+        from diffdag.ordersearch.fit import OrderSettings  # noqa: PLC0415 - numba takes a second to import
+        from diffdag.ordersearch.screen import silent  # noqa: PLC0415
+
+        return OrderSettings(
+            self.noise == "equal",
+            np.random.default_rng(self.seed),
+            count_workers(self.n_jobs),
+            tuple(self.knowledge),
+            callback or silent,
+            1.0 if self.penalty is None else float(self.penalty),
+            self.max_variables,
+        )
+
+    def paper_settings(self) -> paper.PaperSettings:
+        """What Algorithm 1 is asked for."""
+        equal = self.noise == "equal"
+        return paper.PaperSettings(self.estimator, self.penalty, self.threshold, equal, self.n_jobs)
+
+
+# ---------------------------------------------------------------------------------------------- prepare
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Two conditions as moments, ready for a search.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All variables.
+    first, second : Moments
+        Of all variables, or of those that `screened` kept.
+    screened : Screened, optional
+        Which columns were kept; None for all.
+    known : ndarray of bool, optional
+        ``known[a, b]`` if variable a has to precede b, of all; None if nothing is known.
+    notes : tuple of str
+        What a user should know about the rows.
+    """
+
+    names: tuple[str, ...]
+    first: Moments
+    second: Moments
+    screened: Screened | None = None
+    known: BoolArray | None = None
+    notes: tuple[str, ...] = ()
+
+    def before(self, members: Sequence[int]) -> BoolArray:
+        """Who has to precede whom among some columns."""
+        if self.known is None:
+            return np.zeros((len(members), len(members)), bool)
+        return np.ascontiguousarray(self.known[np.ix_(members, members)])
+
+
+def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
+    """Reduce two aligned tables to moments.
+
+    Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
+    covariance matrix is formed.
+    """
+    known = options.precedence(tables.names)
+    screened = _screen_rows(tables, options, callback)
+    first, second = moments_of(tables, options, None if screened is None else screened.members)
+    if screened is not None and len(screened.ranked) > (most := options.most_variables(first.n, second.n)):
+        screened = screened.at_most(most)  # ranks are worth fewer rows than there are
+        first, second = moments_of(tables, options, screened.members)
+    rows, effective = (len(tables.first), len(tables.second)), (first.n, second.n)
+    fewer = (
+        f"the {rows[0]} and {rows[1]} rows are worth {effective[0]} and {effective[1]} independent ones with a "
+        "sample covariance (options covariance and effective_samples)"
+    )
+    notes = (*tables.notes, *([fewer] if effective != rows else []))
+    return Prepared(tables.names, first, second, screened, known, notes)
+
+
+def prepare_moments(
+    first: Moments, second: Moments, options: ModelOptions, labels: tuple[str, str] = LABELS
+) -> Prepared:
+    """Take moments as they are."""
+    check_same_columns(first.names, second.names, labels)
+    return Prepared(first.names, first, second.select(first.names), known=options.precedence(first.names))
+
+
+def moments_of(
+    tables: Tables, options: ModelOptions, columns: Sequence[int] | None = None
+) -> tuple[Moments, Moments]:
+    """Moments of two tables, or of some of their columns, as the options say."""
+    chosen = slice(None) if columns is None else columns
+    return table_moments(
+        tables.first[:, chosen],
+        tables.second[:, chosen],
+        tables.names if columns is None else [tables.names[k] for k in columns],
+        covariance=options.covariance,
+        effective_samples=options.effective_samples,
+    )
+
+
+def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallback | None) -> Screened | None:
+    """Which variables to keep of tables with too many of them and fewer rows."""
+    if options.method != "order" or len(tables.first) + len(tables.second) >= len(tables.names):
+        return None
+    from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415 - numba takes a second to import
+
+    scores = table_scores(tables.first, tables.second, options.covariance)
+    n1, n2 = (int(rows) for rows in independent_rows(options.effective_samples, scores))
+    if len(tables.names) <= (most := options.most_variables(n1, n2)):
+        return None
+    return screen(standardise_rows(*scores)[0], n1, n2, callback or silent).at_most(most)
+
+
+def screen_moments(prepared: Prepared, callback: ProgressCallback | None = None) -> Screened:
+    """Rank the variables by how much they seem to take part in a change."""
+    from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415 - numba takes a second to import
+
+    first, second = prepared.first, prepared.second
+    return screen(standardise(first, second), first.n, second.n, callback or silent)
+
+
+# ----------------------------------------------------------------------------------------------- search
+
+
+def validate(prepared: Prepared, labels: tuple[str, str] = LABELS) -> None:
+    """Refuse moments that no search can use: too few rows, columns that are constant or linearly dependent."""
+    for moments, label in zip((prepared.first, prepared.second), labels, strict=True):
+        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+    check_comparable(prepared.first, prepared.second, labels)
+
+
+def search(
+    prepared: Prepared,
+    options: ModelOptions,
+    callback: ProgressCallback | None = None,
+    *,
+    optimum: Optimum | None = None,
+) -> Fit:
+    """Fit the moments of two conditions by the chosen method.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The moments.
+    options : ModelOptions
+        How to compare.
+    callback : callable, optional
+        Told how far the search has come.
+    optimum : Optimum, optional
+        The outcome of a search that was done, and validated, together with other comparisons.
+    """
+    if optimum is None:
+        validate(prepared)
+    if options.method == "paper":
+        return paper.fit_samples(prepared.first, prepared.second, options.paper_settings())
+    from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
+    from diffdag.ordersearch.screen import Screened  # noqa: PLC0415
+
+    names, first, second = prepared.names, prepared.first, prepared.second
+    screened = prepared.screened
+    if screened is None and len(names) > (most := options.most_variables(first.n, second.n)):
+        screened = screen_moments(prepared, callback).at_most(most)
+        chosen = [names[k] for k in screened.members]
+        first, second = first.select(chosen), second.select(chosen)
+    screened = screened or Screened(range(len(names)))
+    settings, before = options.order_settings(callback), prepared.before(screened.members)
+    return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """The same model on other rows: what resamples are fitted with."""
+
+    options: ModelOptions
+
+    @classmethod
+    def of(cls, options: ModelOptions, along: Sequence[str] = ()) -> Refit:
+        """Rows are taken for independent; `along` is an order that refits have to keep to."""
+        required = [*(options.required or ()), *itertools.pairwise(along)] if along else options.required
+        return cls(replace(options, required=required, effective_samples=None, rng=None, n_jobs=1))
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the fit depends on, besides rows and random numbers."""
+        return {"model": repr(replace(self.options, required=None)), "required": repr(self.options.required)}
+
+    def __call__(self, tables: Tables, rng: np.random.Generator) -> Difference:
+        """Fit two aligned tables."""
+        options = replace(self.options, rng=rng)
+        return search(prepare(tables, options), options).difference
+
+
+def effective_rows(tables: Tables, options: ModelOptions) -> tuple[int, int]:
+    """How many independent rows each table is worth."""
+    if options.effective_samples is None:
+        return len(tables.first), len(tables.second)
+    covariance: Covariance = "sample" if options.covariance == "sample" else "winsorised"
+    scores = table_scores(tables.first, tables.second, covariance)
+    first, second = independent_rows(options.effective_samples, scores)
+    return round(first), round(second)
+
+
+# ----------------------------------------------------------------------------------------------- assess
+
+
+def assess(
+    fit: Fit,
+    prepared: Prepared,
+    tables: Tables,
+    options: ModelOptions,
+    wanted: Assessment,
+    callback: ProgressCallback | None = None,
+    *,
+    held_out: Tables | None = None,
+    along: Sequence[str] = (),
+) -> Difference:
+    """Add to a fit all that was asked for, and the checks.
+
+    Parameters
+    ----------
+    fit, prepared, tables
+        The fit, and what it was made from.
+    options, wanted
+        How it was made, and what is asked for.
+    callback : callable, optional
+        Told how far the work has come.
+    held_out : Tables, optional
+        Rows that had no part in the fit, to measure the changes on.
+    along : sequence of str
+        An order that refits have to keep to.
+    """
+    found = fit.difference
+    result = replace(
+        found, notes=(*prepared.notes, *found.notes), settings={**found.settings, **options.described}
+    )
+    if wanted.permuted:
+        tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
+        result = replace(result, global_test=tested)
+    if wanted.fits:
+        result = _with_resamples(result, prepared, tables, options, wanted, callback, along)
+    first, second = fit.first, fit.second
+    if held_out is not None and fit.method == "order":
+        first, second = moments_of(held_out, options, fit.kept)
+        result = measure(result, fit, first, second, prepared.before(fit.kept))
+    with show_progress(callback, "Checking assumptions", 1) as advance:
+        checks = check_tables(
+            tables,
+            fit,
+            covariance=options.covariance,
+            effective=options.effective_samples is not None,
+            resampled=result.stability is not None,
+        )
+        advance()
+    result = replace(result, checks=checks)
+    if wanted.fdr is not None:
+        result = control_false_edges(result, wanted.fdr)
+    if not result.edge_list:
+        return result
+    rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
+    ranked = options.covariance in RANKED
+    return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
+
+
+def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
+    """Add to a fit the checks that need no rows, and the lines that changed."""
+    found = fit.difference
+    return replace(
+        found,
+        notes=(*prepared.notes, *found.notes),
+        checks=check_moments_only(fit),
+        scatters=edge_scatters(found.edge_list, fit, fit.first, fit.second),
+    )
+
+
+def _drawings(tables: Tables, options: ModelOptions, wanted: Assessment) -> dict[Kind, Drawing]:
+    effective = effective_rows(tables, options) if wanted.fits else (0, 0)
+    return {kind: Drawing.of(tables.names, kind, effective, options.seed) for kind in wanted.fits_of}
+
+
+def check_journals(
+    tables: Tables, options: ModelOptions, wanted: Assessment, *, searched: bool = False
+) -> None:
+    """Refuse journals of other runs, as far as that can be told before a search for a common order."""
+    if isinstance(options.rng, np.random.Generator) or wanted.journal is None:
+        return  # a Generator would be another one after this
+    refit = Refit.of(options)
+    for kind, drawing in _drawings(tables, options, wanted).items():
+        check_journal(tables, refit, drawing, wanted.journal_of(kind), searched=searched)
+
+
+def _with_resamples(
+    result: Difference,
+    prepared: Prepared,
+    tables: Tables,
+    options: ModelOptions,
+    wanted: Assessment,
+    callback: ProgressCallback | None,
+    along: Sequence[str],
+) -> Difference:
+    """Add confidence, stability and sensitivity."""
+    refit = Refit.of(options, along)
+    try:
+        drawn = {
+            kind: resample_tables(
+                tables,
+                refit,
+                wanted.fits_of[kind],
+                drawing,
+                journal=wanted.journal_of(kind),
+                n_jobs=options.n_jobs,
+                progress=callback,
+            )
+            for kind, drawing in _drawings(tables, options, wanted).items()
+        }
+    except NoneFitted as error:
+        return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
+    result = add_confidence(result, drawn["bootstrap"], drawn["half"])
+    if options.method == "paper":
+        result = replace(result, notes=(*result.notes, UNCALIBRATED))
+    return replace(result, sensitivity=_sensitivity(prepared, options, callback, along))
+
+
+def _sensitivity(
+    prepared: Prepared, options: ModelOptions, callback: ProgressCallback | None, along: Sequence[str]
+) -> Sensitivity:
+    """How far the result depends on the penalty or the threshold."""
+    seed = int(options.rng.integers(2**63)) if isinstance(options.rng, np.random.Generator) else options.rng
+    model = replace(Refit.of(options, along).options, rng=seed)
+    prepared = replace(prepared, known=model.precedence(prepared.names))
+    base = base_settings(prepared, options)
+    main = "threshold" if options.method == "paper" else "penalty"
+    path = follow_path(
+        base,
+        lambda values: search(prepared, replace(model, **values)),
+        multiples={main: NEARBY, **({"penalty": (1.0,)} if main == "threshold" else {})},
+        n_jobs=options.n_jobs,
+        progress=callback,
+    )
+    multiple = path.multiple(path.settings[path.chosen_at])
+    return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
+
+
+def base_settings(prepared: Prepared, options: ModelOptions) -> BaseSettings:
+    """The settings that a path takes multiples of."""
+    if options.method == "order":
+        return BaseSettings.order(options.penalty)
+    moments = prepared.first, prepared.second
+    return BaseSettings.paper(*moments, options.estimator, options.penalty, options.threshold)
+
+
+# ----------------------------------------------------------------------------------------------- result
+
+
+def fit_tables(
+    tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
+) -> DifferenceResult:
+    """The whole chain for two aligned tables."""
+    wanted = suited(wanted, options)
+    held_out = None
+    if wanted.intervals is not None:
+        tables, held_out = split_rows(tables, options.rng)
+    check_journals(tables, options, wanted)
+    prepared = prepare(tables, options, callback)
+    fit = search(prepared, options, callback)
+    assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
+    return DifferenceResult.of(assessed)
+
+
+def fit_moments(
+    first: Moments,
+    second: Moments,
+    options: ModelOptions,
+    wanted: Assessment,
+    callback: ProgressCallback | None = None,
+    labels: tuple[str, str] = LABELS,
+) -> DifferenceResult:
+    """The chain for moments, as far as it needs no rows."""
+    for name in ("resamples", "fdr", "permutations", "intervals"):
+        if getattr(wanted, name):
+            raise InputError(f"{name} needs rows, and only moments are known; leave it out")
+    prepared = prepare_moments(first, second, options, labels)
+    return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
+
+
+def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> DifferenceResult:
+    """Compare two known models: what the method finds with infinitely many rows."""
+    if first.names != second.names:
+        raise InputError("the two models have different variables, or the same in another order")
+    if options.method == "paper":
+        return DifferenceResult.of(paper.fit_models(first, second, options.paper_settings()))
+    from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
+
+    known = options.precedence(first.names)
+    before = np.zeros((len(first.names),) * 2, bool) if known is None else known
+    return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))
+
+
+def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
+    """Refuse what does not go with the model; leave out what was not asked for by name."""
+    if wanted.intervals is not None:
+        if options.method != "order":
+            raise InputError(f"split intervals need {option_words('method', 'order')}; leave them out")
+        if options.effective_samples is not None:
+            raise InputError("the rows of a time series cannot be split at random; leave split intervals out")
+    if options.effective_samples is not None and wanted.permuted:
+        if wanted.permutations:
+            raise InputError(
+                "rows of a time series cannot be permuted; leave permutations out where effective_samples is "
+                "given"
+            )
+        return replace(wanted, permutations=0)
+    return wanted
+
+
+def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
+    """What to call the two conditions."""
+    if labels is None:
+        return LABELS
+    words = tuple(labels) if not isinstance(labels, str) else ()
+    if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
+        raise InputError(f"labels must be two names, such as ('control', 'treated'); they are {labels!r}")
+    if words[0] == words[1]:
+        raise InputError(f"both conditions are called {words[0]!r}; give them different labels")
+    return words[0], words[1]

@@ -1,0 +1,217 @@
+"""Many fits of one model: on resamples of the rows, and along a path of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffdag._base.errors import InputError
+from diffdag._base.progress import Advance, Progress, Unthrottled
+from diffdag.estimator import DifferenceDAG
+from diffdag.pipeline import (
+    ModelOptions,
+    Prepared,
+    Refit,
+    base_settings,
+    effective_rows,
+    prepare,
+    prepare_moments,
+    search,
+)
+from diffdag.result import DifferenceResult
+from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.moments import Moments, choose
+from diffdag.trust.resampling import Drawing, Kind, Resamples, check_journal, resample_tables
+from diffdag.trust.sensitivity import SettingMultiples, SettingsPath
+from diffdag.trust.settings_path import By, check_path_options, follow_path
+
+
+def resample_fits(
+    first: Any,
+    second: Any,
+    *,
+    model: DifferenceDAG | None = None,
+    fits: int = 200,
+    kind: Kind = "bootstrap",
+    journal: str | Path | None = None,
+    progress: Progress = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+) -> Resamples:
+    """Fit one model to many resamples of two tables.
+
+    Parameters
+    ----------
+    first, second : array or table
+        As for `DifferenceDAG.fit`.
+    model : DifferenceDAG, optional
+        What to fit; the default one if left out. Its `rng` draws the resamples and its `n_jobs` are processes.
+        With `effective_samples` each fit draws as many rows as the tables are worth, and takes them for
+        independent.
+    fits : int
+        Number of resamples.
+    kind : {"bootstrap", "half"}
+        As many rows as there are, drawn with replacement; or half of the rows, drawn without, such that every
+        second fit takes rows that the fit before it did not.
+    journal : path, optional
+        A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
+    progress : bool or callable, optional
+        True for a bar on a terminal; a function is called with the fits done, their number, and what they are.
+    columns, drop
+        As for `DifferenceDAG.fit`.
+
+    Returns
+    -------
+    Resamples
+        It depends on neither the number of processes nor interruptions.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> from diffdag.refits import resample_fits
+    >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+    >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
+    >>> best = resample_fits(*tables, fits=10).edges.iloc[0]
+    >>> (best["source"], best["target"]) in pair.edges, float(best["found"])
+    (True, 1.0)
+    """
+    if isinstance(first, Moments) or isinstance(second, Moments):
+        raise InputError("moments cannot be resampled; give the two tables of rows")
+    model = model or DifferenceDAG()
+    options = model.model_options()
+    tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
+    options.precedence(tables.names)  # refuse at once what every fit would refuse
+    drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng)
+    return resample_tables(
+        tables, Refit.of(options), fits, drawing, journal=journal, n_jobs=options.n_jobs, progress=progress
+    )
+
+
+def settings_path(
+    first: Any,
+    second: Any,
+    *,
+    model: DifferenceDAG | None = None,
+    by: By = "ebic",
+    penalties: Sequence[float] | None = None,
+    thresholds: Sequence[float] | None = None,
+    fits: int = 50,
+    journal: str | Path | None = None,
+    progress: Progress = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+) -> SettingsPath:
+    """Fit along a path of settings, choose one from the data, and say what depends on it.
+
+    Parameters
+    ----------
+    first, second : array, table or Moments
+        As for `DifferenceDAG.fit`; moments only with ``by="ebic"``.
+    model : DifferenceDAG, optional
+        What to fit; the default one if left out. Its own penalty and threshold are the default that all others
+        are multiples of. Its `n_jobs` are settings, or halves, at a time.
+    by : {"ebic", "stability"}
+        Extended BIC; or agreement of fits to halves of the rows, which takes `fits` times as long.
+    penalties, thresholds : sequence of float, optional
+        Multiples of the default to try; 1 always is. Thresholds are for ``method="paper"``.
+    fits : int
+        Halves per setting, with ``by="stability"``.
+    journal : path, optional
+        A folder that keeps finished halves: an interrupted run continues.
+    progress : bool or callable, optional
+        True for a bar on a terminal; a function is called with the fits done and their number.
+    columns, drop
+        As for `DifferenceDAG.fit`.
+
+    Returns
+    -------
+    SettingsPath
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
+    >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
+    >>> path = dd.settings_path(*tables, penalties=[0.5, 2])
+    >>> path.chosen, path.agrees
+    ({'penalty': 1.0}, True)
+    >>> path.edges[["from", "to", "share", "in_default"]].values.tolist()
+    [[0.5, 2.0, 1.0, True]]
+    """
+    model = model or DifferenceDAG()
+    options = model.model_options()
+    given = {"penalty": penalties, "threshold": thresholds}
+    check_path_options(options.method, by, given, fits)
+    if isinstance(options.rng, np.random.Generator):
+        options = replace(options, rng=int(options.rng.integers(2**63)))
+    tables, prepared = _prepared(first, second, model, options, columns, drop)
+    base = base_settings(prepared, options)
+    if tables is None and by == "stability":
+        raise InputError("moments cannot be resampled; give the two tables of rows, or by='ebic'")
+    if tables is None or by == "ebic":
+        halves = None
+    else:
+        drawing = Drawing.of(tables.names, "half", effective_rows(tables, options), options.rng)
+        rows = tables
+
+        def refit(at: SettingMultiples) -> Refit:
+            return Refit.of(replace(options, **base.at(at, half=True)))
+
+        def kept_at(at: SettingMultiples) -> Path | None:
+            return None if journal is None else Path(journal) / f"{at}.journal"
+
+        def halves(at: SettingMultiples, advance: Advance) -> Resamples:
+            return resample_tables(
+                rows,
+                refit(at),
+                fits,
+                drawing,
+                journal=kept_at(at),
+                n_jobs=options.n_jobs,
+                progress=_passing_on(advance),
+            )
+
+        default = SettingMultiples()  # one journal speaks for all of the folder
+        check_journal(tables, refit(default), drawing, kept_at(default))
+    path = follow_path(
+        base,
+        lambda values: search(prepared, replace(options, **values)),
+        by=by,
+        multiples=given,
+        halves=halves,
+        fits=fits,
+        n_jobs=options.n_jobs,
+        progress=progress,
+    )
+    return replace(path, result=DifferenceResult.of(path.result))
+
+
+def _prepared(
+    first: Any,
+    second: Any,
+    model: DifferenceDAG,
+    options: ModelOptions,
+    columns: Sequence[str] | None,
+    drop: Sequence[str] | None,
+) -> tuple[Tables | None, Prepared]:
+    if isinstance(first, Moments) and isinstance(second, Moments):
+        return None, prepare_moments(*choose(first, second, columns, drop), options)
+    tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
+    return tables, prepare(tables, options)
+
+
+def _passing_on(advance: Advance) -> Unthrottled:
+    """Tell of the steps of a part as steps of the whole, those of an earlier run too."""
+    before = 0
+
+    def tell(done: int, total: int | None, what: str) -> None:
+        nonlocal before
+        if done > before:
+            advance(done - before)
+        before = done
+
+    return Unthrottled(tell)

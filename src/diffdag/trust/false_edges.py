@@ -1,0 +1,100 @@
+"""A list of edges with few false ones: the surest, as many as a target for the false-discovery rate allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from diffdag._base.words import join_names, plural
+from diffdag.results.difference import Difference
+from diffdag.results.records import Edge, Stability
+from diffdag.trust.confidence import PAIR
+
+
+def control_false_edges(result: Difference, fdr: float) -> Difference:
+    """Keep edges of which no more than a share `fdr` is expected to be false.
+
+    The surest come first, as long as the expected share of false ones, the mean of one minus the confidence,
+    stays within the target. One whose direction is not sure enough stays as an undirected one if its pair is.
+    Without confidence nothing is kept.
+    """
+    directed = sorted(result.edge_list, key=lambda edge: -(edge.confidence or 0.0))
+    kept: list[Edge] = []
+    doubt = 0.0
+    for edge in directed:
+        for claim in _claims(edge, result.stability):
+            if doubt + 1 - (claim.confidence or 0.0) <= fdr * (len(kept) + 1):
+                kept.append(claim)
+                doubt += 1 - (claim.confidence or 0.0)
+                break
+    place = {(edge.source, edge.target): k for k, edge in enumerate(result.edge_list)}
+    kept.sort(key=lambda edge: place.get((edge.source, edge.target), place.get((edge.target, edge.source), 0)))
+    return _with_edges(result, kept, fdr)
+
+
+def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
+    """The edge, and what remains of it if its direction is not claimed."""
+    yield edge
+    if edge.directed and stability is not None:
+        for share in stability.shares:
+            if {share.source, share.target} == {edge.source, edge.target}:
+                confidence = PAIR(share.found, stability.fits)
+                yield Edge(edge.source, edge.target, directed=False, confidence=confidence)
+
+
+def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Difference:
+    """Leave out edges, and bring everything else in accord with that."""
+    position = {name: k for k, name in enumerate(result.variables)}
+    edges = [
+        edge
+        if edge.directed or position[edge.source] < position[edge.target]
+        else replace(edge, source=edge.target, target=edge.source)
+        for edge in edges
+    ]
+    ends = {name for edge in edges for name in (edge.source, edge.target)}
+    loose = {name for edge in edges if not edge.directed for name in (edge.source, edge.target)}
+    shown = {(edge.source, edge.target, edge.directed) for edge in edges}
+    moved = {change.variable for change in result.noise_list}
+    moved |= {change.variable for change in result.mean_list}
+    idle = set(result.unresolved).union(*result.order) - ends - moved
+    return replace(
+        result,
+        edge_list=tuple(edges),
+        invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
+        unresolved=tuple(name for name in result.variables if name in loose),
+        order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
+        settings={**result.settings, "fdr": fdr, "edges_before_fdr": len(result.edge_list)},
+        notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
+        scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
+    )
+
+
+def _layers(
+    edges: Sequence[Edge], members: set[str], variables: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """Variables by the longest way from a cause to them."""
+    layer = dict.fromkeys(members, 0)
+    for _ in layer:
+        for edge in edges:
+            if edge.source in layer and edge.target in layer:
+                layer[edge.target] = max(layer[edge.target], layer[edge.source] + 1)
+    depth = range(max(layer.values(), default=-1) + 1)
+    return tuple(tuple(name for name in variables if layer.get(name) == level) for level in depth)
+
+
+def _left_out(before: Sequence[Edge], after: Sequence[Edge], fdr: float) -> Iterator[str]:
+    """What a target for false edges took away."""
+    left = {frozenset((edge.source, edge.target)): edge for edge in after}
+    gone = [str(e) for e in before if frozenset((e.source, e.target)) not in left]
+    turned = [
+        str(e)
+        for e in before
+        if e.directed and str(e) not in gone and not left[frozenset((e.source, e.target))].directed
+    ]
+    if gone:
+        yield (
+            f"{plural(len(gone), 'edge')} left out to keep the expected share of false ones at {fdr:g}: "
+            f"{join_names(gone)}; notes and checks are about the list before that"
+        )
+    if turned:
+        yield f"not sure enough of their direction for a share of false edges of {fdr:g}: {join_names(turned)}"

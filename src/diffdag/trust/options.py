@@ -1,0 +1,86 @@
+"""What a result is to be examined with besides the fit itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from diffdag._base.checks import check_number, check_whole
+from diffdag._base.errors import InputError
+from diffdag.trust.resampling import Kind
+from diffdag.trust.scatter import STORED_ROWS
+
+RESAMPLES = 200
+PERMUTATIONS = 999
+LEAST_RESAMPLES = 20
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """How a result is examined, as the user asked for it; None is left to the defaults.
+
+    Parameters
+    ----------
+    resamples : int, optional
+        Resamples of both tables for the confidence of each change.
+    fdr : float, optional
+        Largest expected share of false edges.
+    permutations : int, optional
+        Permutations for the test of no change at all.
+    intervals : "split", optional
+        Whether changes are found on some rows and measured on the others.
+    stored_rows : int, optional
+        Rows of each table that the result may hold to show its edges.
+    journal : Path, optional
+        A folder that keeps finished resamples.
+    """
+
+    resamples: int | None = None
+    fdr: float | None = None
+    permutations: int | None = None
+    intervals: str | None = None
+    stored_rows: int | None = None
+    journal: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("resamples", self.resamples, least=LEAST_RESAMPLES, none_ok=True)
+        check_number("fdr", self.fdr, above=0, below=1, none_ok=True)
+        if self.permutations != 0:
+            check_whole("permutations", self.permutations, least=LEAST_RESAMPLES - 1, none_ok=True)
+        check_whole("stored_rows", self.stored_rows, least=0, none_ok=True)
+        if self.intervals not in (None, "split"):
+            raise InputError(f"intervals must be 'split' or None; it is {self.intervals!r}")
+        journal = self.journal
+        if journal is not None and not isinstance(journal, (str, Path)):
+            raise InputError(f"journal must be the path of a folder; it is {journal!r}")
+        if journal is not None and Path(journal).is_file():
+            raise InputError(f"journal '{journal}' is a file; give a folder")
+
+    @property
+    def fits(self) -> int:
+        """Resamples to fit; a target for false edges asks for them, too."""
+        if self.resamples is not None:
+            return self.resamples
+        return RESAMPLES if self.fdr is not None else 0
+
+    @property
+    def permuted(self) -> int:
+        """Permutations of the global test: where resamples are asked for, unless the user says otherwise."""
+        if self.permutations is not None:
+            return self.permutations
+        return PERMUTATIONS if self.fits else 0
+
+    @property
+    def rows_shown(self) -> int:
+        """Rows of each table that the result may hold."""
+        return STORED_ROWS if self.stored_rows is None else self.stored_rows
+
+    @property
+    def fits_of(self) -> dict[Kind, int]:
+        """How many resamples of each kind."""
+        halves = self.fits // 4 * 2
+        return {"bootstrap": self.fits - halves, "half": halves} if self.fits else {}
+
+    def journal_of(self, kind: Kind) -> Path | None:
+        """Where finished fits of one kind are kept."""
+        return None if self.journal is None else Path(self.journal) / f"resamples-{kind}.journal"
