@@ -36,9 +36,9 @@ def optimum_of(order, margins, separate=(), starts=0, reached=0):
 
 def result_of(order, margins, separate=(), starts=0, reached=0, **options):
     """The result for variables a to d whose search found this."""
-    settings = settings_of(optimum=optimum_of(order, margins, separate, starts, reached), **options)
-    free = np.zeros((4, 4), bool)
-    return fit.fit_samples(NAMES, FIRST, SECOND, free, settings, screen.Screened(range(4)))
+    found, free = optimum_of(order, margins, separate, starts, reached), np.zeros((4, 4), bool)
+    settings, everyone = settings_of(**options), screen.Screened(range(4))
+    return fit.fit_samples(NAMES, FIRST, SECOND, free, settings, everyone, found).difference
 
 
 def test_half_a_unit_of_likelihood_settles_no_direction():
@@ -86,9 +86,7 @@ def test_settings_say_how_the_search_went():
     alone = result_of([0, 1, 2, 3], {}).settings
     assert (alone["noise"], alone["search"]) == ("auto", "all admissible orders compared")
     free = np.zeros((4, 4), bool)
-    assert (
-        said["penalty"] == fit.problem_of(FIRST, SECOND, free, 4, settings_of(**asked)).unit > alone["penalty"]
-    )
+    assert said["penalty"] == settings_of(**asked).problem(FIRST, SECOND, free, 4).unit > alone["penalty"]
     assert result_of([0, 1, 2, 3], {}, known=("order",)).settings["search"] == "order given"
 
 
@@ -117,42 +115,31 @@ def test_edges_and_the_precision_difference_are_those_of_regressions_along_the_o
     assert [edge.stderr for edge in edges[1:]] == own.error_delta.tolist()
 
 
-def test_the_answer_covers_variables_that_were_not_ordered():
+def test_the_result_covers_variables_that_were_not_ordered():
     rng = np.random.default_rng(880452)
     tables = [rng.standard_normal((n, 3)) for n in (90, 70)]
     tables[0][:, 2] += 0.9 * tables[0][:, 0]
-    names = ("a", "b", "c", "d", "e")
-    first, second = moments(*tables, names=("a", "c", "e"))
+    names, some = ("a", "b", "c", "d", "e"), ("a", "c", "e")
+    first, second = moments(*tables, names=some)
     free, kept = np.zeros((3, 3), bool), screen.Screened([4, 0, 2], {"suspects": 2})
-    result = fit.fit_samples(names, first, second, free, settings_of(screen=3), kept)
+    result = fit.fit_samples(names, first, second, free, settings_of(max_variables=3), kept).difference
     (edge,) = result.edge_list
     assert {edge.source, edge.target} == {"a", "e"}
     assert result.variables == names
     assert result.samples == (90, 70)
     assert (result.settings["screened_out"], result.settings["suspects"]) == (["b", "d"], 2)
-    assert any(
-        "2 variables of 5 were screened out" in note and "screen= allows at most 3" in note
-        for note in result.notes
-    )
+    assert any("2 variables of 5 were screened out" in note and "at most 3" in note for note in result.notes)
     rows, columns = result.delta_entries.nonzero()
     assert {*rows.tolist(), *columns.tolist()} == {0, 4}
-    again = fit.fit_samples(("a", "c", "e"), first, second, free, settings_of(), screen.Screened([0, 1, 2]))
-    assert again.settings["screened_out"] == []
-    assert not any("screened" in note for note in again.notes)
-    assert again.settings["score"] == pytest.approx(
-        search_orders(
-            fit.problem_of(first, second, free, 3, settings_of()), np.random.default_rng(0), 1
-        ).best.score
-    )
-    given = fit.fit_samples(
-        ("a", "c", "e"),
-        first,
-        second,
-        free,
-        settings_of(optimum=optimum_of([0, 1, 2], {})),
-        screen.Screened([0, 1, 2]),
-    )
-    assert given.edge_list == ()
+    everyone = screen.Screened([0, 1, 2])
+    again = fit.fit_samples(some, first, second, free, settings_of(), everyone)
+    assert again.difference.settings["screened_out"] == []
+    assert not any("screened" in note for note in again.difference.notes)
+    best = search_orders(settings_of().problem(first, second, free, 3), np.random.default_rng(0), 1).best
+    assert again.optimum.best.score == pytest.approx(best.score)
+    found = optimum_of([0, 1, 2], {})
+    given = fit.fit_samples(some, first, second, free, settings_of(), everyone, found)
+    assert given.difference.edge_list == ()
 
 
 def condition(model):

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from diffdag._base.arrays import FloatArray
-from diffdag.model.sem import LinearSEM, SEMPair
+from diffdag.model.sem import LinearSEM
+from diffdag.model.simulate import SEMPair
 from diffdag.tables.moments import Moments
 
 ROOT = Path(__file__).resolve().parents[2]
