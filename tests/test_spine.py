@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from studies import ROOT, study
 
-from diffdag.app import cli
+from diffdag.__main__ import run
 
 SOURCE = ROOT / "src" / "diffdag"
 # Files that lead from room to room: the command, and what stands beside the rooms.
@@ -71,16 +71,11 @@ def test_a_fit_enters_each_room_once(tmp_path):
     for path, table in zip(paths, study(880_950, 5, (200, 250)), strict=True):
         pd.DataFrame(table, columns=list("abcde")).to_csv(path, index=False)
     command = ["fit", *map(str, paths), "--out", str(tmp_path / "out")]
-    entered = rooms_entered(lambda: cli.run(command))
+    entered = rooms_entered(lambda: run(command))
     assert (tmp_path / "out" / "report.html").exists()
     assert entered == ["tables", "ordersearch", "trust", "results", "report"]
 
 
 def test_visits_are_calls_from_the_spine_into_rooms():
     """Nested calls, tools, values and imports are not counted."""
-    from diffdag.app.cli import app  # noqa: PLC0415
-
-    def here():
-        app.run(["--version"])
-
-    assert rooms_entered(here) == []
+    assert rooms_entered(lambda: run(["--version"])) == []
