@@ -68,6 +68,7 @@ def test_the_common_order_has_the_least_sum_of_scores():
             assert margin == pytest.approx(turned - min(sums.values()), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_walks_find_what_comparing_all_orders_finds():
     reached = 0
     for seed in range(4):
@@ -150,6 +151,7 @@ def test_pairwise_compares_each_with_each():
         assert {frozenset((edge.source, edge.target)) for edge in one.edge_list} <= true
 
 
+@pytest.mark.slow
 def test_wide_tables_keep_what_any_comparison_needs():
     rng = np.random.default_rng(3)
     p, n = 130, 60

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from studies import ROOT
 
 import diffdag as dd
 from diffdag import __main__ as cli
@@ -32,9 +33,11 @@ from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
 from diffdag.ordersearch.core.compiled import compiled
 from diffdag.trust.resampling import resample_tables
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="signals, limits and /proc of Linux"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -14,24 +14,26 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
+from studies import ROOT
 
 import diffdag as dd
 from diffdag import __main__ as cli
 from diffdag.app.serve.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 880_700
 MAIN = "from diffdag.__main__ import main; main()"
 # The interpreter keeps the last few thousand names of attributes that were asked for.
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,7 @@ def test_two_tables_of_one_column(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["missing file", "binary junk", "constant column", "collinear columns"])
+@pytest.mark.slow
 def test_a_fresh_process_shows_no_traceback(tmp_path, good, name):
     content, message = BAD[name]
     if content is not None:
