@@ -149,7 +149,7 @@ class TestJournal:
 
     def test_other_data_are_refused_before_the_fit(self, data, tmp_path, monkeypatch, capsys):
         tables = [str(data / name) for name in ("first.csv", "second.csv")]
-        wishes = ["--confidence", "20", "--test", "19", "--jobs", "1", "--out", str(tmp_path)]
+        wishes = ["--resamples", "20", "--permutations", "19", "--jobs", "1", "--out", str(tmp_path)]
         assert cli.run(["fit", *tables, *wishes]) == 0
         path = ["path", *tables, "--by", "stability", "--fits", "2", "--penalties", "1", "--jobs", "1"]
         assert cli.run([*path, "--out", str(tmp_path)]) == 0
@@ -158,7 +158,8 @@ class TestJournal:
         def never(*_, **__):
             raise AssertionError("worked out in vain")
 
-        monkeypatch.setattr(dd.DifferenceDAG, "fit_tables", never)
+        monkeypatch.setattr("diffdag.pipeline.search", never)
+        monkeypatch.setattr("diffdag.refits.search", never)
         capsys.readouterr()
         for command in (["fit", *tables[::-1], *wishes], [*path, "--seed", "5", "--out", str(tmp_path)]):
             assert cli.run(command) == 2
@@ -179,7 +180,7 @@ class TestJournal:
         table, out = tmp_path / "table.csv", tmp_path / "out"
         lines = [f"{row},{group}" for group, part in groups.items() for row in part]
         table.write_text("\n".join([f"{rows[0][0]},G", *lines]))
-        command = ["fit", str(table), "--group", "G", "--reference", "a", "--confidence", "20", "--jobs", "1"]
+        command = ["fit", str(table), "--group", "G", "--reference", "a", "--resamples", "20", "--jobs", "1"]
         command += ["--out", str(out)]
         assert cli.run(command) == 0
         (out / "2-a-c" / "resamples-half.journal").write_bytes(b'{"run": "resa')  # killed in its first line

@@ -148,7 +148,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes(kills, tmp_path):
     """Also those that have just begun to import what they need."""
     kills.write_tables(tmp_path, SEED + 1)
     out, mark = tmp_path / "out", tmp_path.name
-    wishes = ["fit", "first.csv", "second.csv", "--confidence", "60", "--jobs", "2"]
+    wishes = ["fit", "first.csv", "second.csv", "--resamples", "60", "--jobs", "2"]
     process = kills.start(wishes, tmp_path, out, mark)
     wait_until(lambda: len(kills.alive(mark)) >= 4, process)  # itself, a tracker or two, a worker or two
     time.sleep(0.3)

@@ -55,11 +55,6 @@ def test_what_is_not_clear_is_refused(folder, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_folder_cannot_be_resampled(folder, capsys):
-    assert cli.run(["resample", "many", "t.csv"]) == 2
-    assert "'many' is a folder or a pattern, and this command needs rows" in capsys.readouterr().err
-
-
 def test_two_groups_need_no_names(folder):
     one, two, labels = read_pair(folder / "t.csv", None, "h", None, None)
     assert (one.num_rows, two.num_rows, labels) == (15, 15, ("u", "v"))
