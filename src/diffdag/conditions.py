@@ -17,6 +17,7 @@ from diffdag.data import Places, Tables, align_tables
 from diffdag.diagnostics import check_moments_only
 from diffdag.estimator import DifferenceDAG
 from diffdag.moments import Moments, check_comparable, choose
+from diffdag.parallel import one_blas_thread
 from diffdag.precision.problem import standardise
 from diffdag.progress import Progress, Told, follow, show_progress
 from diffdag.result import DifferenceResult
@@ -123,7 +124,7 @@ def fit_conditions(
     places = {
         pair: None if journal is None else Path(journal) / name for pair, name in folder_names(compared).items()
     }
-    with follow(progress, "Estimating the differences") as told:
+    with one_blas_thread(), follow(progress, "Estimating the differences") as told:
         if shared:
             for pair, step in steps.items():
                 step.check_journals(places[pair])

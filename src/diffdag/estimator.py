@@ -15,7 +15,7 @@ from diffdag.diagnostics import check_moments_only
 from diffdag.knowledge import BoolArray, Direction, Tiers, precedence
 from diffdag.moments import Moments, check_comparable
 from diffdag.paper import answer as paper
-from diffdag.parallel import count_workers
+from diffdag.parallel import count_workers, one_blas_thread
 from diffdag.precision import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
@@ -260,6 +260,7 @@ class DifferenceDAG:
             effective_samples=self.effective_samples,
         )
 
+    @one_blas_thread()
     def fit_moments(
         self, first: Moments, second: Moments, *, checks: bool = True, progress: Told | None = None
     ) -> Self:

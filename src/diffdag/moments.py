@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from diffdag.accumulate import Accumulator, add_square, block_rows
 from diffdag.arrays import load_arrays
 from diffdag.atomic import write_atomic
+from diffdag.parallel import one_blas_thread
 from diffdag.progress import Progress
 from diffdag.spreads import check_spreads
 from diffdag.validation import (
@@ -101,7 +102,8 @@ class Moments:
             raise InputError(f"{len(labels)} names for {table.shape[1]} columns; name each")
         sums = Accumulator(len(labels))
         step = block_rows(len(labels))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+        # What is not finite is refused at the end.
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(table), step):
                 sums.add(table[start : start + step])
         return moments_of_sums(labels, sums.n, sums.mean, sums.scatter)

@@ -18,14 +18,14 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from diffdag.validation import DiffDagWarning, InputError
 
@@ -44,6 +44,7 @@ LOST = 120.0  # seconds that a cluster may be without workers, such as those tha
 LARGEST = "64 GiB"  # shared arguments travel once, by design: no warning about their size
 
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
+_limited: ContextVar[bool] = ContextVar("_limited", default=False)
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -177,7 +178,7 @@ def _call(task: _Task[T], shared: tuple[Any, ...]) -> tuple[int, T]:
 
 
 class _BlasLimit:
-    """One BLAS thread while anybody in this process asks for it.
+    """One BLAS thread while anybody in this process asks for it; `threads` is how many there were before.
 
     Most libraries have one setting a process. If each of several threads set and restored it, one that ends
     would restore it for those still running, and sums would be rounded in another way. So a thread of its own
@@ -187,6 +188,7 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
+        self.threads = 1
         self._release = threading.Event()
         self._holder: threading.Thread | None = None
 
@@ -194,6 +196,7 @@ class _BlasLimit:
         with self._lock:
             if not self._users:
                 held, self._release = threading.Event(), threading.Event()
+                self.threads = max((part["num_threads"] for part in threadpool_info()), default=1)
                 self._holder = threading.Thread(target=_hold, args=(held, self._release), daemon=True)
                 self._holder.start()
                 held.wait()
@@ -221,9 +224,33 @@ _blas_limit = _BlasLimit()
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context with one thread for linear algebra."""
-    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting a thread
+    """A context, or decorator, with one thread for linear algebra: sums are rounded alike on every machine."""
+    if _limited.get():  # to ask the libraries again would take longer than many a product
         yield
+        return
+    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting per thread
+        token = _limited.set(True)
+        try:
+            yield
+        finally:
+            _limited.reset(token)
+
+
+def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None:
+    """Call `function` for every task, each with one BLAS thread, on as many threads as BLAS would have used.
+
+    Where BLAS itself splits a product, its sums are rounded in a way that depends on the number of threads.
+    Products split into tasks of a fixed size come out the same.
+    """
+    with one_blas_thread():
+        count = 1 if _inside.get() else min(len(tasks), _blas_limit.threads)
+        if count == 1:
+            for task in tasks:
+                function(task)
+            return
+        with ThreadPoolExecutor(count, initializer=threadpool_limits, initargs=(1,)) as pool:
+            for _ in pool.map(function, tasks):
+                pass
 
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from diffdag.data import Tables, align_tables
 from diffdag.evidence import GlobalTest
 from diffdag.moments import Moments
+from diffdag.parallel import one_blas_thread
 from diffdag.progress import Progress, show_progress
 from diffdag.validation import InputError, Missing, check_rng
 
@@ -102,6 +103,7 @@ def global_test(
     return permute_tables(tables, permutations, rng, progress=progress)
 
 
+@one_blas_thread()
 def permute_tables(
     tables: Tables,
     permutations: int = 999,

@@ -20,6 +20,7 @@ from diffdag.columns import Source as Columns
 from diffdag.columns import to_float
 from diffdag.moments import Moments, moments_of_sums
 from diffdag.origin import line_words, mark_origin
+from diffdag.parallel import one_blas_thread
 from diffdag.progress import Progress, show_progress
 from diffdag.validation import (
     InputError,
@@ -32,8 +33,6 @@ from diffdag.validation import (
     join_names,
     plural,
 )
-
-_NARROW = 256  # columns up to which decoding needs the cores more than the product does
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ def stream_moments(
     _check_types(parts, names)
     total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
     rows = _Rows(names, missing)
-    with _cores(len(names)), show_progress(progress, "Reading rows", total, quick=True) as advance:
+    with one_blas_thread(), show_progress(progress, "Reading rows", total, quick=True) as advance:
         for part in parts:
             for batch in ahead(part.batches(names)):
                 rows.take(batch, part)
@@ -191,10 +190,3 @@ def _refuse(
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
         raise InputError(f"{what} value of {affected} in {place}; {remedy}")
-
-
-def _cores(p: int) -> contextlib.AbstractContextManager[Any]:
-    """One core for products of narrow tables: BLAS would take from the decoder what it cannot use."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-    return threadpool_limits(1, "blas") if p <= _NARROW else contextlib.nullcontext()

@@ -15,6 +15,7 @@ from diffdag.data import Tables
 from diffdag.diagnostics import check_tables
 from diffdag.estimator import KNOWLEDGE
 from diffdag.evidence import Sensitivity, Share, Stability
+from diffdag.parallel import one_blas_thread
 from diffdag.path import settings_path
 from diffdag.permutation import permute_tables
 from diffdag.progress import Progress, Told, follow, show_progress
@@ -119,7 +120,7 @@ def examine(
         plan = _without_test(plan, asked=wishes.get("test"))
     if intervals is not None:
         _check_split(model, intervals)
-    with follow(workers.get("progress"), "Estimating the difference") as told:
+    with one_blas_thread(), follow(workers.get("progress"), "Estimating the difference") as told:
         return _examine(model, tables, plan, intervals is not None, told, {**workers, "progress": told})
 
 

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from diffdag.data import align_tables
 from diffdag.moments import Moments, check_comparable
+from diffdag.parallel import one_blas_thread
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.kliep import solve_kliep
@@ -128,10 +129,11 @@ def precision_difference(
     ((5, 5), True, True)
     """
     check_word("estimator", method, tuple(ESTIMATORS))
-    problem, names, scale, rows = _problem(first, second, method)
-    largest = problem.penalty_max
-    absolute = resolve_penalty(penalty, largest, len(scale), rows)
-    solution = ESTIMATORS[method](problem.at_penalty(absolute))
+    with one_blas_thread():
+        problem, names, scale, rows = _problem(first, second, method)
+        largest = problem.penalty_max
+        absolute = resolve_penalty(penalty, largest, len(scale), rows)
+        solution = ESTIMATORS[method](problem.at_penalty(absolute))
     _warn_unless_converged(method, solution)
     found = symmetrise(solution.delta).tocoo()
     found.data /= scale[found.row] * scale[found.col]

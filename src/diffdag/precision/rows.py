@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from diffdag.precision.problem import Blocks, Entries, FloatArray, IntArray, SparseProblem, compressed
+from diffdag.precision.problem import Blocks, Entries, FloatArray, IntArray, SparseProblem, compressed, multiply
 from diffdag.precision.scan import peaks
 
 HEIGHT = 1_000  # rows of a block: enough for a fast product
@@ -116,7 +116,7 @@ def _blocks(left: NDArray[Any], right: NDArray[Any]) -> Iterator[tuple[int, NDAr
     room = np.empty((min(HEIGHT, height), right.shape[1]), right.dtype)
     for start in range(0, height, HEIGHT):
         part = left[:, start : start + HEIGHT]
-        yield start, np.matmul(part.T, right, out=room[: part.shape[1]])
+        yield start, multiply(part.T, right, out=room[: part.shape[1]])
 
 
 def standardise_rows(first: FloatArray, second: FloatArray) -> tuple[RowsProblem, FloatArray]:
