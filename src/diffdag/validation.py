@@ -50,6 +50,10 @@ class DiffDagWarning(UserWarning):
     """The answer stands, but the user should know something about it."""
 
 
+class NoSolutionWarning(DiffDagWarning):
+    """It was proved that no difference meets the constraints at this penalty: what is given breaks some."""
+
+
 class Unfit(NamedTuple):
     """A column that holds something else than numbers, and the first such value."""
 

@@ -25,6 +25,7 @@ from diffdag.precision.scan import peaks
 
 HEIGHT = 1_000  # rows of a block: enough for a fast product
 PART = 1 << 12  # entries worked out together
+KEPT = ("penalty_max", "ranges", "_single")  # what does not depend on the penalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class RowsProblem(SparseProblem):
     def at_penalty(self, penalty: float) -> Self:
         """The same problem with another penalty."""
         other = replace(self, penalty=penalty)
-        known = {name: value for name, value in vars(self).items() if name in ("penalty_max", "_single")}
+        known = {name: value for name, value in vars(self).items() if name in KEPT}
         vars(other).update(known)
         return other
 
@@ -87,9 +88,14 @@ class RowsProblem(SparseProblem):
         sides = [weight * (left @ table.T) for weight, table in ((first_weight, one), (second_weight, two))]
         yield from _blocks(np.hstack(sides).T.astype(np.float32), np.concatenate([one, two]))
 
-    def singular(self) -> bool:
-        """Fewer rows than variables leave no inverse."""
-        return min(len(self.first_rows), len(self.second_rows)) <= self.p
+    @cached_property
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """Right singular vectors of both tables whose singular values are more than rounding errors."""
+        (_, one, first), (_, two, second) = (
+            np.linalg.svd(table, full_matrices=False) for table in (self.first_rows, self.second_rows)
+        )
+        error = self.p * np.finfo(float).eps
+        return first[one > error * one[0]].T, second[two > error * two[0]].T
 
     @cached_property
     def _single(self) -> tuple[Any, Any]:
