@@ -549,15 +549,16 @@ def test_certificates_at_exactly_the_tolerance():
 
 
 @pytest.mark.parametrize(("patience", "rounds"), [(2, 3), (4, 5)])
-def test_hopeless_problems_are_given_up_after_some_patience(monkeypatch, patience, rounds):
+def test_refuted_problems_are_given_up_after_some_patience(monkeypatch, patience, rounds):
     monkeypatch.setattr(dantzig, "PATIENCE", patience)
     monkeypatch.setattr(dantzig, "SMALL", 0)
     monkeypatch.setattr(dantzig._Master, "grow", lambda *given: True)
-    monkeypatch.setattr(dantzig._Master, "hopeless", lambda master: True)
+    monkeypatch.setattr(dantzig._Master, "unbounded", lambda master: True)
+    monkeypatch.setattr(DifferenceProblem, "refute", lambda problem, ray: 0.5)
     problem = problem_of(880430, 6, 0.05)
     found = dantzig.solve_dantzig(problem, -1.0)
-    assert (found.iterations, found.converged) == (rounds, False)
-    monkeypatch.setattr(dantzig._Master, "hopeless", lambda master: False)
+    assert (found.iterations, found.converged, found.least_penalty) == (rounds, False, 0.5)
+    monkeypatch.setattr(dantzig._Master, "unbounded", lambda master: False)
     monkeypatch.setattr(dantzig, "MAX_ROUNDS", 7)
     assert dantzig.solve_dantzig(problem, -1.0).iterations == 7
     monkeypatch.setattr(dantzig._Master, "grow", lambda *given: False)

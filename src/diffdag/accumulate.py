@@ -81,7 +81,7 @@ class Accumulator:
 
 
 def gram(block: FloatArray, out: FloatArray | None = None) -> FloatArray:
-    """``block' block``, to the last bit the same on any number of threads."""
+    """``block' block``; within `one_blas_thread` to the last bit the same on any number of threads."""
     p = block.shape[1]
     product: FloatArray = np.empty((p, p)) if out is None else out
 

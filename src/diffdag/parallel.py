@@ -237,20 +237,19 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None:
-    """Call `function` for every task, each with one BLAS thread, on as many threads as BLAS would have used.
+    """Call `function` for every task; within `one_blas_thread` on as many threads as BLAS would have used.
 
     Where BLAS itself splits a product, its sums are rounded in a way that depends on the number of threads.
-    Products split into tasks of a fixed size come out the same.
+    Products split into tasks of a fixed size, each with one BLAS thread, come out the same.
     """
-    with one_blas_thread():
-        count = 1 if _inside.get() else min(len(tasks), _blas_limit.threads)
-        if count == 1:
-            for task in tasks:
-                function(task)
-            return
-        with ThreadPoolExecutor(count, initializer=threadpool_limits, initargs=(1,)) as pool:
-            for _ in pool.map(function, tasks):
-                pass
+    count = min(len(tasks), _blas_limit.threads) if _limited.get() and not _inside.get() else 1
+    if count == 1:
+        for task in tasks:
+            function(task)
+        return
+    with ThreadPoolExecutor(count, initializer=threadpool_limits, initargs=(1,)) as pool:
+        for _ in pool.map(function, tasks):
+            pass
 
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:

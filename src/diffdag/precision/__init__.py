@@ -188,9 +188,9 @@ def _warn_unless_converged(method: str, solution: Solution, share: float) -> Non
     if solution.least_penalty:
         least = math.ceil(1e4 * solution.least_penalty * share) / 1e4
         warnings.warn(
-            f"no difference meets the constraints of {method} at this penalty, which is proved: with fewer rows "
-            "than variables, or dependent columns, a small one allows no solution; use a larger penalty, at "
-            f"least {least:g} of the one that gives no change",
+            f"no difference meets the constraints of {method} at this penalty, which is proved: with fewer "
+            "rows than variables, or dependent columns, a small one allows no solution; use a larger penalty, "
+            f"at least {least:g} of the one that gives no change",
             NoSolutionWarning,
             stacklevel=3,
         )

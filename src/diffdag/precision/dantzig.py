@@ -13,8 +13,8 @@ and ``J`` grow (they act as a penalised slack in (P)); they are widened when the
 certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
 value of ``Y`` scaled until it is feasible for (D).
 
-With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a ray
-with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it.
+With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a
+ray with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it.
 
 Where one table is far wider spread than the other (a wild row is enough) the products of the covariances are
 tiny, and HiGHS takes them for zero. So it sees them divided by a power of two close to their size, which

@@ -255,7 +255,7 @@ def row_blocks(rows: int, columns: int) -> Iterator[slice]:
 
 
 def multiply(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """``left @ right`` in bands of rows, to the last bit the same on any number of threads."""
+    """``left @ right`` in bands of rows; within `one_blas_thread` the same on any number of threads."""
     product: NDArray[Any] = np.empty((len(left), right.shape[1]), right.dtype) if out is None else out
 
     def band(start: int) -> None:
