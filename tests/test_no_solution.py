@@ -112,7 +112,7 @@ def test_the_descent_proves_nothing_false(seed):
 
 
 def test_a_proof_by_hand():
-    """The second variable has no variance in the first table: nothing brings its own residual below one half."""
+    """The second variable has no variance in the first table: its own residual is one half, come what may."""
     problem = DifferenceProblem(np.diag([1.0, 0.0]), np.diag([1.0, 0.5]), 0.2)
     ray = np.zeros((2, 2))
     ray[1, 1] = 3.0

@@ -194,7 +194,8 @@ class TestExploring:
             "90%",
         ):
             expect(page.locator(".detail")).to_contain_text(words, use_inner_text=True)
-        expect(page.locator(".detail circle").count() == page.locator(".detail polygon")).to_have_count(31)
+        expect(page.locator(".detail circle")).to_have_count(31)
+        expect(page.locator(".detail polygon")).to_have_count(31)
         expect(page.locator("g.edge.selected")).to_have_attribute("data-edge", "1")
         page.locator("g.edge[data-edge='3'] .hit").click(force=True)
         expect(page.locator(".detail")).to_contain_text(
