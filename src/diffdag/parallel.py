@@ -262,7 +262,8 @@ def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
 
 def _in_threads(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) -> Iterator[tuple[int, T]]:
     """By the standard library: joblib asks its threads every ten milliseconds whether they are done."""
-    with one_blas_thread(), ThreadPoolExecutor(count) as pool:
+    # A generator may end in another context than it began in, so it does not mark its own.
+    with _blas_limit, threadpool_limits(limits=1), ThreadPoolExecutor(count) as pool:
         flying: set[concurrent.futures.Future[tuple[int, T]]] = set()
         try:
             while True:

@@ -107,9 +107,9 @@ class SparseProblem(ABC):
         """A penalty below which no ``Delta`` meets the constraints, if ``Y`` proves that this one is below it.
 
         0 if it does not prove that. If ``Sigma1 Z Sigma2 = 0``, the residual of every ``Delta`` has the same
-        product with ``Z``, minus ``<b, Z>``, so that its largest entry is at least ``<b, Z> / |Z|_1`` (the lemma
-        of Farkas for this problem). ``Z`` is ``Y`` without what lies in the ranges of both matrices: for an
-        invertible pair, nothing.
+        product with ``Z``, minus ``<b, Z>``, so that its largest entry is at least ``<b, Z> / |Z|_1`` (the
+        lemma of Farkas for this problem). ``Z`` is ``Y`` without what lies in the ranges of both matrices: for
+        an invertible pair, nothing.
         """
         if not self.singular():
             return 0.0
