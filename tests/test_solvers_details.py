@@ -640,13 +640,13 @@ def test_simplex_methods_are_those_meant():
 
 def test_the_rough_start_has_the_units_of_the_penalty(monkeypatch):
     """Tables in which everything is larger begin with the same entries."""
-    seen, solve = [], dantzig.solve_dtrace
+    seen, solve = [], dantzig.descend
 
-    def watched(problem, tolerance, *limits):
+    def watched(problem, start, tolerance, *limits):
         seen.append((problem.penalty, tolerance))
-        return solve(problem, tolerance, *limits)
+        return solve(problem, start, tolerance, *limits)
 
-    monkeypatch.setattr(dantzig, "solve_dtrace", watched)
+    monkeypatch.setattr(dantzig, "descend", watched)
     for fraction in (0.5, 0.25):
         dantzig._Master(tight(17, fraction=fraction)).start()
     whole = tight(17, fraction=1.0).penalty
