@@ -37,8 +37,9 @@ def chromium() -> Iterator[Browser]:
         if os.environ.get("DIFFDAG_NEEDS_BROWSER"):
             pytest.fail("no Chromium found, and DIFFDAG_NEEDS_BROWSER is set")
         pytest.skip("no Chromium found; install it to test pages (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415
 
+    expect.set_options(timeout=10_000)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
