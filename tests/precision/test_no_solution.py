@@ -15,7 +15,7 @@ from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.problem import DifferenceProblem, standardise
 from diffdag.precision.rows import standardise_rows
-from diffdag.tables.problems import NoSolutionWarning
+from diffdag._base.errors import NoSolutionWarning
 
 SEEDS = range(10)
 ROUNDINGS = (0.0, 1e-15, 1e-12)  # relative changes of all values: more than processors differ by
