@@ -20,7 +20,8 @@ from scipy.signal import lfilter
 from scipy.stats import norm
 
 import diffdag as dd
-from diffdag.tables.robust import COVARIANCES, common_scores, effective_samples, table_moments
+from diffdag.tables.effective_rows import effective_samples
+from diffdag.tables.robust import COVARIANCES, common_scores, table_moments
 
 DENSE, SPARSE = 6, 2  # neighbours
 CASES = [  # title, rows, neighbours, factor of three noise variances, autocorrelation of the rows

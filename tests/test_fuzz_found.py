@@ -144,7 +144,7 @@ def test_a_polars_frame_with_a_nul_in_a_name():
 def test_an_array_names_no_group():
     table = TABLE.assign(group=["x", "y"] * 10)
     with pytest.raises(InputError, match="has no group"):
-        dd.split_groups(table, "group", first=np.zeros(2), second="y")
+        dd.split_groups(table, "group", [np.zeros(2), "y"])
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,6 @@ def test_thousands_separators_are_called_so(tmp_path, value):
 
 
 # The command line.
-
-
-def test_one_option_under_two_names(tmp_path, capsys):
-    assert cli.run(["fit", "t.csv", "--group", "a", "--group-key=b"]) == 2
-    assert "--group and --group-key are the same option; give one of them" in capsys.readouterr().err
 
 
 def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):

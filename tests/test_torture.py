@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from studies import moments, sample_pair
 
 import diffdag as dd
 from diffdag.precision import dantzig
@@ -26,14 +27,13 @@ WAYS = {
     **{f"paper {name}": {"method": "paper", "estimator": name} for name in ESTIMATORS},
     "winsorised": {"covariance": "winsorised"},
     "spearman": {"covariance": "spearman"},
-    "kendall": {"covariance": "kendall"},
 }
 
 
 def tables(seed=900101, p=5, n=(200, 150)):
     """Two tables between which the effect of X5 on X2 changed."""
     pair = dd.simulate_pair(p=p, neighbours=min(2, p - 1), changes=1, weights=(0.8, 1.0), rng=seed)
-    return pair.first.sample(n[0], rng=seed + 1), pair.second.sample(n[1], rng=seed + 2)
+    return sample_pair(pair, n, seed + 1)
 
 
 def fit(first, second, **options):
@@ -57,10 +57,6 @@ def units(result, scale):
     return np.array([scale[place[edge.target]] / scale[place[edge.source]] for edge in result.edge_list])
 
 
-def moments(first, second):
-    return dd.Moments.from_array(first), dd.Moments.from_array(second)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_units_from_1e_12_to_1e12_do_not_matter(way):
     first, second = tables()
@@ -68,7 +64,7 @@ def test_units_from_1e_12_to_1e12_do_not_matter(way):
     plain, scaled = fit(first, second, **WAYS[way]), fit(first * scale, second * scale, **WAYS[way])
     assert links(plain) == links(scaled)
     assert links(plain)  # there is something to be found
-    factor = 1.0 if way in ("spearman", "kendall") else units(plain, scale)  # ranks have no unit
+    factor = 1.0 if way == "spearman" else units(plain, scale)  # ranks have no unit
     np.testing.assert_allclose(deltas(scaled), deltas(plain) * factor, rtol=1e-6)
 
 
@@ -105,7 +101,7 @@ def hostile():
     tiny[:, 1] *= 1e-160
     huge[:, 1] *= 1e150
     return {
-        "copy": (copy, second, "'X1' and 'X5' are linearly dependent in the first table; .*--drop X5"),
+        "copy": (copy, second, "'X1' and 'X5' are linearly dependent in the first table; .*drop=.'X5'."),
         "almost a copy": (near, second, "'X1' and 'X5' are linearly dependent in the first table"),
         "sum": (total, second, "'X1', 'X2', 'X3', 'X4' and 'X5' are linearly dependent in the first table"),
         "wild value": (
@@ -151,8 +147,6 @@ def test_what_cannot_be_used_is_refused_by_name(case, way):
 @pytest.mark.parametrize("rows", [(3, 3), (5, 5), (6, 6), (7, 7), (5, 400), (10, 20_000)])
 def test_few_rows_give_finite_answers_or_a_refusal(way, rows):
     first, second = tables(900121, n=rows)
-    if way == "kendall" and max(rows) > 1000:
-        first, second = first[:1000], second[:1000]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dd.DiffDagWarning)  # not converged, or close to collinear
         result, refusal = None, ""
@@ -277,6 +271,7 @@ def test_ill_conditioned_programmes_come_back():
     assert said.split() == ["True"] * 8
 
 
+@pytest.mark.slow
 def test_one_and_two_threads_give_the_same_bytes():
     code = """
         import os, diffdag as dd

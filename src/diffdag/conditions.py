@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from diffdag import pipeline
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
-from diffdag._base.words import join_names, plural
+from diffdag._base.words import Option, join_names, plural, using
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
@@ -317,6 +317,6 @@ def _refuse_small(steps: list[_Comparison], options: ModelOptions) -> None:
         needed = math.ceil(ROWS_PER_VARIABLE * wanted)
         raise InputError(
             f"{has}, and ordering {wanted} variables, as others can, takes {needed} in each condition; "
-            "leave it out (--groups; or drop it from the dict), or order at most "
-            f"{most} variables in all comparisons (max_variables={most}, --max-variables {most})"
+            f"leave it out, or order at most {most} variables in all comparisons ",
+            using(Option("max_variables", most)),
         )

@@ -24,7 +24,7 @@ from diffdag._base.checks import check_jobs, check_number, check_option, check_r
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import count_workers
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import option_words
+from diffdag._base.words import Option
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.paper import fit as paper
@@ -36,16 +36,10 @@ from diffdag.results.difference import Difference
 from diffdag.results.records import Sensitivity
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
+from diffdag.tables.effective_rows import independent_rows
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import check_same_columns
-from diffdag.tables.robust import (
-    COVARIANCES,
-    RANKED,
-    Covariance,
-    independent_rows,
-    table_moments,
-    table_scores,
-)
+from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence
 from diffdag.trust.false_edges import control_false_edges
@@ -392,7 +386,7 @@ def assess(
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
-    ranked = options.covariance in RANKED
+    ranked = options.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
 
 
@@ -534,7 +528,7 @@ def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
     """Refuse what does not go with the model; leave out what was not asked for by name."""
     if wanted.intervals is not None:
         if options.method != "order":
-            raise InputError(f"split intervals need {option_words('method', 'order')}; leave them out")
+            raise InputError("split intervals need ", Option("method", "order"), "; leave them out")
         if options.effective_samples is not None:
             raise InputError("the rows of a time series cannot be split at random; leave split intervals out")
     if options.effective_samples is not None and wanted.permuted:

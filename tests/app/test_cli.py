@@ -11,7 +11,7 @@ from diffdag import __main__ as cli
 from diffdag._base.errors import DiffDagWarning
 from diffdag.model.sem import LinearSEM
 from diffdag.model.simulate import SEMPair, simulate_pair
-from diffdag.tables.align import read_table
+from diffdag.tables.readers.files import read_table
 
 RNG = np.random.default_rng(11)
 SIMULATE = ["simulate", "--p", "5", "--neighbours", "2", "--samples", "9", "--out", "o"]
@@ -83,6 +83,7 @@ def test_two_tables_of_one_column(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["missing file", "binary junk", "constant column", "collinear columns"])
+@pytest.mark.slow
 def test_a_fresh_process_shows_no_traceback(tmp_path, good, name):
     content, message = BAD[name]
     if content is not None:

@@ -57,7 +57,7 @@ def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
 
     out = tmp_path / "out"
     words = ["fit", str(table), "--group", "group", "--reference", "g0", "--jobs", "1", "--out", str(out)]
-    words += ["--confidence", "20"]
+    words += ["--resamples", "20"]
     whole, fits = trust.resample_tables, []
 
     def interrupted(*given, **options):

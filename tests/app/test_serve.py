@@ -34,7 +34,7 @@ from diffdag.app.serve.child import FAULT, LOST, Child, LostError
 from diffdag.app.serve.folder import Folder
 from diffdag.app.serve.jobs import Job, Jobs
 from diffdag.app.serve.options import DEFAULTS, check_options, settings_of
-from diffdag.app.serve.preview import compare, group_columns, look
+from diffdag.app.serve.preview import compare, group_columns, preview_tables
 from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
@@ -325,6 +325,7 @@ class TestTrouble:
             until(lambda: len(server.stored) > len(before))
         until(lambda: server.stored == before)
 
+    @pytest.mark.faults
     def test_queue_of_one_cancel_and_a_worker_that_is_killed(self, server):
         keys = server.upload_pair(WIDE, WIDE + 0.1)
         first, second = (server.start(keys, sure=True).json()["key"] for _ in range(2))
@@ -678,6 +679,7 @@ class TestGuard:
 
 class TestEnd:
     @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+    @pytest.mark.faults
     def test_nothing_is_left_at_work(self, tmp_path, ending):
         server = Server(tmp_path)
         server.start(server.upload_pair(WIDE, WIDE + 0.1), sure=True)
@@ -690,6 +692,7 @@ class TestEnd:
         server.process.stdout.close()
         server.client.close()
 
+    @pytest.mark.faults
     def test_impatience_is_no_fault(self, tmp_path):
         server = Server(tmp_path)
         for _ in range(3):
@@ -783,7 +786,7 @@ class TestLook:
         (tmp_path / "t.csv").write_text(
             ",a,b,b,c\n" + "".join(f"r{k},{k},{k * k},1,{k % 3}\n" for k in range(9))
         )
-        seen = look([tmp_path / "t.csv"] * 2, ["t", "t"])
+        seen = preview_tables([tmp_path / "t.csv"] * 2, ["t", "t"])
         assert seen["labels"] == ("t (first)", "t (second)")
         columns = {column["name"]: column["why"] for column in seen["columns"]}
         assert columns[""] == "holds row labels"
@@ -801,10 +804,10 @@ class TestLook:
     def test_groups_that_are_numbers(self, tmp_path):
         both = pd.concat([FIRST.assign(dose=7.0, plate="007"), SECOND.assign(dose=8.0, plate="008")])
         both.to_csv(tmp_path / "t.csv", index=False)
-        seen = look([tmp_path / "t.csv"], ["t"])
+        seen = preview_tables([tmp_path / "t.csv"], ["t"])
         assert seen["candidates"] == ["dose", "plate"]
         assert seen["choice"] == {"group": "dose", "first": "7", "second": "8"}
-        seen = look([tmp_path / "t.csv"], ["t"], group="plate")
+        seen = preview_tables([tmp_path / "t.csv"], ["t"], group="plate")
         assert seen["groups"] == [{"name": "007", "rows": 300}, {"name": "008", "rows": 300}]
         assert seen["labels"] == ("007", "008")
 
@@ -817,14 +820,14 @@ class TestLook:
 
         monkeypatch.setattr("diffdag.app.serve.preview.read_table", read)
         FIRST.assign(g=["1.0", "2"] * 150).to_csv(tmp_path / "t.csv", index=False)
-        seen = look([tmp_path / "t.csv"], ["t"])
+        seen = preview_tables([tmp_path / "t.csv"], ["t"])
         assert seen["choice"] == {"group": "g", "first": "1.0", "second": "2"}
         assert len(reads) == 2
-        again = look([tmp_path / "t.csv"], ["t"], **seen["choice"])
+        again = preview_tables([tmp_path / "t.csv"], ["t"], **seen["choice"])
         assert (again["candidates"], again["groups"]) == (seen["candidates"], seen["groups"])
         assert len(reads) == 3
         FIRST.assign(g=["u", "v"] * 150).to_csv(tmp_path / "t.csv", index=False)
-        look([tmp_path / "t.csv"], ["t"])
+        preview_tables([tmp_path / "t.csv"], ["t"])
         assert len(reads) == 4
 
     def test_a_likely_column_that_fails_is_passed_over(self, tmp_path):
@@ -832,22 +835,22 @@ class TestLook:
         (tmp_path / "t.csv").write_text(
             "a,b,h,g\n" + "".join(f"{k * k},{5 - k},{odd[k]},{k % 2}\n" for k in range(6))
         )
-        assert look([tmp_path / "t.csv"], ["t"])["choice"]["group"] == "g"
+        assert preview_tables([tmp_path / "t.csv"], ["t"])["choice"]["group"] == "g"
 
     def test_group_columns_that_are_none(self, tmp_path):
         (tmp_path / "t.csv").write_text("g,g,a,b\n" + "".join(f"{k % 2},0,{k},{k * k}\n" for k in range(9)))
         with pytest.raises(InputError, match="'zzz' does not exist"):
-            look([tmp_path / "t.csv"], ["t"], group="zzz")
+            preview_tables([tmp_path / "t.csv"], ["t"], group="zzz")
         with pytest.raises(InputError, match="'g' appears more than once"):
-            look([tmp_path / "t.csv"], ["t"], group="g")
+            preview_tables([tmp_path / "t.csv"], ["t"], group="g")
 
     def test_no_groups(self, tmp_path):
         FIRST.to_csv(tmp_path / "t.csv", index=False)
         with pytest.raises(InputError, match="choose a second file"):
-            look([tmp_path / "t.csv"], ["t"])
+            preview_tables([tmp_path / "t.csv"], ["t"])
         FIRST.assign(g=["a"] * 298 + ["b"] * 2).to_csv(tmp_path / "t.csv", index=False)
         with pytest.raises(InputError, match="'g' does not name two groups of 3 rows or more"):
-            look([tmp_path / "t.csv"], ["t"], group="g")
+            preview_tables([tmp_path / "t.csv"], ["t"], group="g")
 
     def test_groups_are_few_and_have_rows(self):
         table = pa.table(

@@ -15,6 +15,7 @@ import pytest
 
 from diffdag.model.simulate import simulate_pair
 
+pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}
 HOSTILE = ['<img src=x onerror="alert(1)">', 'quote\'s "both" & more', "🧬 emoji", "x" * 200]
 PATIENCE = 90_000  # the first fit may compile

@@ -141,6 +141,7 @@ moments
 ]
 
 
+@pytest.mark.slow
 def test_a_real_kernel_shows_bars_and_answers() -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     NotebookClient(notebook, timeout=300, kernel_name="python3").execute()

@@ -27,6 +27,7 @@ from diffdag.results.records import (
     Stability,
 )
 
+pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

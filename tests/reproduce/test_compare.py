@@ -37,6 +37,7 @@ def test_methods_say_what_they_are():
         find_method("nothing")
 
 
+@pytest.mark.slow
 def test_all_methods_on_the_command_line(tables, capsys, tmp_path):
     assert cli.run(["compare", *tables, "--json", "--out", str(tmp_path)]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -68,7 +69,7 @@ def test_text_and_choice_of_methods(tables, capsys):
         (["--methods", "order,magic"], "no method is called 'magic'"),
         (["--order", "X1,X2"], "order= leaves out 'X3', 'X4', 'X5' and 'X6'; name every variable once"),
         (["--order", "X1,X1,X2,X3,X4,X5,X6"], "'X1' appears more than once in order="),
-        (["--missing", "guess"], "missing='guess' is not known"),
+        (["--missing", "guess"], "--missing guess is not known"),
         (["--methods", "oracle"], "no method gave an answer (oracle: needs the causal order"),
         (["--methods", ""], "--methods names none"),
     ],

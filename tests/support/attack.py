@@ -42,7 +42,7 @@ from whole import hold, whole
 from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
 from diffdag.app.serve.options import check_options, settings_of
-from diffdag.app.serve.preview import look
+from diffdag.app.serve.preview import preview_tables
 from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
@@ -55,12 +55,12 @@ from diffdag.reproduce.methods.compare import compare_methods
 from diffdag.result import load
 from diffdag.results import json as exchange
 from diffdag.results.records import CHANGES, Edge
-from diffdag.tables.align import Source, align_tables
-from diffdag.tables.groups import count_groups, split_all_groups, split_groups
-from diffdag.tables.moments import Moments
+from diffdag.tables.align import align_tables
+from diffdag.tables.columns import Source
+from diffdag.tables.groups import count_groups, split_groups
+from diffdag.tables.moments import Moments, stream_moments
 from diffdag.tables.readers.coordinates import check_coordinates, read_coordinates
 from diffdag.tables.readers.files import read_table
-from diffdag.tables.readers.streaming import stream_moments
 from diffdag.trust.permutation import global_test
 
 
@@ -192,7 +192,7 @@ def looking(case: tuple[Files, str, Any], folder: Path) -> None:
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
     if any(not path.name.lower().endswith(ENDINGS) for path in paths):
         raise InputError("the server takes no such file")
-    seen = look(paths, [path.name for path in paths], group=group, drop=drop)
+    seen = preview_tables(paths, [path.name for path in paths], group=group, drop=drop)
     json.dumps(seen, allow_nan=False, default=str)
 
 
@@ -272,7 +272,7 @@ MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
     "penalty": (0.3, 1, "rate:1", 2.0),
     "threshold": (0.1, 0.0),
     "noise": ("auto", "equal"),
-    "covariance": ("sample", "winsorised", "spearman", "kendall"),
+    "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": (10, (10, 12), "auto"),
     "screen": (2, 3),
     "rng": (0, 7),
@@ -300,9 +300,10 @@ def fit(case: Any, folder: Path) -> None:
 def groups(case: Any, folder: Path) -> None:
     (table, column), one, two, asked = case
     counts = count_groups(table, column)
-    split = split_all_groups(table, column)
+    split = split_groups(table, column)
     hold([str(name) for name in split] == list(counts), "groups differ")
-    split_groups(table, column, one, two) if asked else split_groups(table, column)
+    if asked:
+        split_groups(table, column, [one, two])
 
 
 @target(
@@ -315,7 +316,7 @@ def groups(case: Any, folder: Path) -> None:
 )
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
-    found = fit_conditions(split_all_groups(table, column), model=DifferenceDAG(**model), **wishes)
+    found = fit_conditions(split_groups(table, column), model=DifferenceDAG(**model), **wishes)
     hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
 
 
@@ -347,17 +348,13 @@ def precision(case: Any, folder: Path) -> None:
 @target(
     lambda dice: (
         tables(dice),
-        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "sizes": ([1],), "by": ("ebic",)}),
+        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "by": ("ebic",)}),
     ),
     1,
 )
 def path(case: Any, folder: Path) -> None:
     (first, second), given = case
-    whole(
-        settings_path(first, second, **{"penalties": [1], "sizes": [1], "n_jobs": 1, **given}).save(
-            folder / "out"
-        )
-    )
+    whole(settings_path(first, second, **{"penalties": [1], "n_jobs": 1, **given}).save(folder / "out"))
 
 
 @target(
@@ -403,7 +400,7 @@ def knowledge(case: Any, folder: Path) -> None:
 
 WANTED: dict[str, tuple[Any, ...]] = {
     "group": ("", "group"), "first": ("x",), "second": ("y",), "drop": ([], ["a"]), "sure": (True, False),
-    "strict": (False,), "series": (True,), "values": ("sample", "kendall"), "equal_noise": (True,),
+    "strict": (False,), "series": (True,), "values": ("sample", "spearman"), "equal_noise": (True,),
     "hide_rows": (True,), "tiers": ("a\nb", "a,b\nc"),
 }  # fmt: skip
 

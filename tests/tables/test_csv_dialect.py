@@ -8,10 +8,11 @@ import pytest
 
 from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag.app.serve.preview import look
-from diffdag.tables.align import align_tables, read_table
+from diffdag.app.serve.preview import preview_tables
+from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.readers.csv_dialect import read_header
+from diffdag.tables.readers.files import read_table
 
 RNG = np.random.default_rng(8)
 FRAMES = [pd.DataFrame(np.round(RNG.standard_normal((40, 3)), 4), columns=["a", "b", "c"]) for _ in range(2)]
@@ -38,14 +39,14 @@ def test_decimal_commas_everywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for frame, name in zip(FRAMES, ("one.csv", "two.csv"), strict=True):
         frame.assign(day="x").to_csv(name, **EXCEL)
-    seen = look([tmp_path / "one.csv", tmp_path / "two.csv"], ["one", "two"])
+    seen = preview_tables([tmp_path / "one.csv", tmp_path / "two.csv"], ["one", "two"])
     assert seen["problem"] is None
     assert [column["use"] for column in seen["columns"]] == [True, True, True, False]
     assert cli.run(["moments", "one.csv", "--drop", "day", "--out", "m.npz"]) == 0
     np.testing.assert_allclose(Moments.load("m.npz").mean, FRAMES[0].mean())
     both = pd.concat([frame.assign(g=k + 0.5) for k, frame in enumerate(FRAMES)])
     both.to_csv("both.csv", **EXCEL)
-    seen = look([tmp_path / "both.csv"], ["both"], group="g")
+    seen = preview_tables([tmp_path / "both.csv"], ["both"], group="g")
     assert seen["labels"] == ("0,5", "1,5")
     capsys.readouterr()
 

@@ -1,5 +1,6 @@
 """All that is wrong with two tables is said in one error, with places and with what to type."""
 
+import pickle
 import shlex
 import time
 
@@ -9,11 +10,12 @@ import pytest
 
 from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
-from diffdag._base.words import at_command_line, drop_words, option_words
+from diffdag._base.words import Option, option_words, spell, using
 from diffdag.app.cli.app import split_names
-from diffdag.app.serve.preview import look
-from diffdag.tables.align import align_tables, read_table
+from diffdag.app.serve.preview import preview_tables
+from diffdag.tables.align import align_tables
 from diffdag.tables.groups import split_groups
+from diffdag.tables.readers.files import read_table
 
 RNG = np.random.default_rng(9)
 SOUND = [pd.DataFrame(RNG.standard_normal((30, 3)), columns=["x", "y", "z"]) for _ in range(2)]
@@ -26,11 +28,23 @@ def spoiled(frame):
     return frame
 
 
-def message_of(*tables, **options):
+def error_of(*tables, **options):
     with pytest.raises(InputError) as caught:
         align_tables(*tables, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    error = caught.value
+    for audience in ("python", "shell", "page"):
+        assert "\n" not in error.words(audience)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - as it goes from one process to another
+    assert (str(again), again.problems) == (str(error), error.problems)
+    return error
+
+
+def message_of(*tables, **options):
+    return str(error_of(*tables, **options))
+
+
+def kinds_of(*tables, **options):
+    return [problem.kind for problem in error_of(*tables, **options).problems]
 
 
 @pytest.fixture
@@ -42,18 +56,143 @@ def files(tmp_path, monkeypatch):
 
 
 def test_everything_is_said_at_once():
-    message = message_of(spoiled(SOUND[0]), spoiled(SOUND[1]).assign(extra=1.0))
-    assert message == (
+    error = error_of(spoiled(SOUND[0]), spoiled(SOUND[1]).assign(extra=1.0))
+    kinds = [problem.kind for problem in error.problems]
+    assert kinds == ["unmatched", "text", "dates", "missing", "constant", "dependent"]
+    columns = [("extra",), ("Sample ID",), ("day",), ("z",), ("gain",), ("x", "copy")]
+    assert [problem.columns for problem in error.problems] == columns
+    remedies = [problem.remedies for problem in error.problems]
+    assert remedies == [
+        (Option("drop", ("extra",)),),
+        (Option("drop", ("Sample ID",)),),
+        (Option("drop", ("day",)),),
+        (Option("missing", "drop"),),
+        (Option("drop", ("gain",)),),
+        (Option("drop", ("copy",)),),
+    ]
+    found = (
         "6 things are in the way: the two tables have different columns: 'extra' missing in the first table; "
         "column 'Sample ID' is not numeric in both tables ('S0' in row 1 of 'Sample ID' in the first table); "
         "column 'day' holds dates in both tables ('2024-03-01' in row 1 of 'day' in the first table); "
         "missing values: 1 in 'z' of the first table and 1 in 'z' of the second table; "
         "column 'gain' is constant in both tables; "
         "columns 'x' and 'copy' are linearly dependent in both tables; "
-        "leave columns out with drop=['extra', 'Sample ID', 'day', 'gain', 'copy'] "
-        "(--drop 'extra,Sample ID,day,gain,copy') "
-        "and rows with missing values with missing='drop' (--missing drop)"
     )
+    assert str(error) == (
+        f"{found}leave columns out with drop=['extra', 'Sample ID', 'day', 'gain', 'copy'] and rows with "
+        "missing values with missing='drop'"
+    )
+    assert error.words("shell") == (
+        f"{found}leave columns out with --drop 'extra,Sample ID,day,gain,copy' and rows with missing values "
+        "with --missing drop"
+    )
+    assert error.words("page") == (
+        f"{found}leave columns out (under Checks) and rows with missing values (under Checks)"
+    )
+
+
+# What is wrong, the kind of problem, and the message: as in Python, on the command line, on the page.
+FRAME = SOUND[0]
+GOLDEN = {
+    "text": (
+        FRAME.assign(x="low"),
+        "column 'x' is not numeric ('low' in row 1 of 'x' in the first table); leave it out ",
+        ("with drop=['x']", "with --drop x", "(under Checks)"),
+    ),
+    "dates": (
+        FRAME.assign(day="2024-03-01", x="03/12/2024").drop(columns="day"),
+        "column 'x' holds dates ('03/12/2024' in row 1 of 'x' in the first table); leave it out ",
+        ("with drop=['x']", "with --drop x", "(under Checks)"),
+    ),
+    "numbers": (
+        FRAME.assign(x="1.5"),
+        "column 'x' holds numbers as text ('1.5' in row 1 of 'x' in the first table); turn text into numbers, "
+        "all written the same way",
+        ("", "", ""),
+    ),
+    "commas": (
+        FRAME.assign(x="1,5"),
+        "column 'x' has commas or spaces within numbers ('1,5' in row 1 of 'x' in the first table); write "
+        "numbers with a decimal point and without thousands separators",
+        ("", "", ""),
+    ),
+    "missing": (
+        FRAME.assign(x=[np.nan, *range(29)]),
+        "missing values: 1 in 'x' of the first table; fill in the gaps, or drop such rows ",
+        ("with missing='drop'", "with --missing drop", "(under Checks)"),
+    ),
+    "infinite": (
+        FRAME.assign(x=[np.inf, *range(29)]),
+        "infinite values: 1 in 'x' of the first table; remove such values or check the export",
+        ("", "", ""),
+    ),
+    "empty": (
+        FRAME.assign(x=np.nan),
+        "column 'x' is empty in the first table; leave it out ",
+        (
+            "with drop=['x'], or check the export",
+            "with --drop x, or check the export",
+            "(under Checks), or check the export",
+        ),
+    ),
+    "constant": (
+        FRAME.assign(x=1.0),
+        "column 'x' is constant in the first table; leave it out ",
+        (
+            "with drop=['x'], or check the export",
+            "with --drop x, or check the export",
+            "(under Checks), or check the export",
+        ),
+    ),
+    "extreme-scale": (
+        FRAME.assign(x=FRAME["x"] * 1e-80),
+        "values of 'x' vary by 4e-80 in the first table, too far from 1; change the unit or look for "
+        "wild values",
+        ("", "", ""),
+    ),
+    "unmatched": (
+        FRAME.assign(q=FRAME["z"] ** 2),
+        "the two tables have different columns: 'q' missing in the second table; leave it out ",
+        ("with drop=['q']", "with --drop q", "(under Checks)"),
+    ),
+    "duplicate-name": (
+        pd.concat([FRAME, FRAME[["x"]]], axis=1),
+        "'x' appears more than once among the columns of the first table; rename or remove the copies",
+        ("", "", ""),
+    ),
+    "no-name": (
+        FRAME.assign(q=1.0).rename(columns={"q": ""}),
+        "column 4 of the first table has no name; name it or remove it",
+        ("", "", ""),
+    ),
+    "too-few-rows": (
+        FRAME[:2],
+        "the first table has 2 rows of data; at least 3 are needed",
+        ("", "", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", GOLDEN)
+def test_messages_in_three_renderings(kind):
+    table, start, ends = GOLDEN[kind]
+    error = error_of(table, SOUND[1])
+    assert [problem.kind for problem in error.problems] == [kind]
+    for audience, end in zip(("python", "shell", "page"), ends, strict=True):
+        assert error.words(audience) == start + end
+
+
+def test_other_messages_speak_of_options_too():
+    with pytest.raises(InputError) as caught:
+        align_tables(*SOUND, drop=["xx"])
+    told = "names 'xx', which no table has; did you mean 'x'?"
+    assert str(caught.value) == f"drop= {told}"
+    assert caught.value.words("shell") == f"--drop {told}"
+    assert caught.value.words("page") == f"the columns left out {told}"
+    with pytest.raises(InputError) as caught:
+        align_tables(*SOUND, missing="fill")
+    assert str(caught.value) == "missing='fill' is not known; use 'error' or 'drop'"
+    assert caught.value.words("shell") == "--missing fill is not known; use 'error' or 'drop'"
 
 
 def test_what_the_error_says_to_do_suffices():
@@ -61,11 +200,15 @@ def test_what_the_error_says_to_do_suffices():
     tables = align_tables(first, second, drop=["Sample ID", "day", "gain", "copy"], missing="drop")
     assert tables.names == ("x", "y", "z")
     assert len(tables.first) == 29
-    again = message_of(first, second, drop=["Sample ID"], missing="drop")
-    assert again.startswith("3 things")
-    assert again.endswith(
-        "leave columns out with drop=['Sample ID', 'day', 'gain', 'copy'] (--drop 'Sample ID,day,gain,copy')"
-    )
+    again = error_of(first, second, drop=["Sample ID"], missing="drop")
+    assert [problem.kind for problem in again.problems] == ["dates", "constant", "dependent"]
+    assert str(again).endswith("leave columns out with drop=['Sample ID', 'day', 'gain', 'copy']")
+
+
+def test_faults_of_one_table_do_not_hide_those_of_the_other():
+    first = SOUND[0].assign(x=np.inf, y=1.0, q=0.0)
+    assert kinds_of(first, SOUND[1].assign(x="a")) == ["unmatched", "text", "constant", "too-few-columns"]
+    assert kinds_of(first, SOUND[1].assign(y=np.nan, q=SOUND[1]["x"] ** 2)) == ["infinite", "empty", "constant"]
 
 
 def test_the_command_line_names_files_and_lines_and_options(files, capsys):
@@ -85,9 +228,11 @@ def test_lines_are_those_of_the_file(files):
     place = int(np.flatnonzero(frame["g"] == "b")[12])
     frame.iloc[place, 1] = "oops"
     frame.to_csv("both.csv", index=False)
-    first, second, *_ = split_groups(read_table("both.csv"), "g", "a", "b")
+    first, second = split_groups(read_table("both.csv"), "g", ["a", "b"]).values()
     assert f"('oops' in line {place + 2} of 'both.csv')" in message_of(first, second, columns=["x", "y", "z"])
-    seen = {column["name"]: column["why"] for column in look([files / "both.csv"], ["both"])["columns"]}
+    seen = {
+        column["name"]: column["why"] for column in preview_tables([files / "both.csv"], ["both"])["columns"]
+    }
     assert f"('oops' in line {place + 2} of '" in seen["y"]
     assert "constant in group 'a'" in message_of(
         first.set_column(0, "x", [[1.0] * 30]), second, columns=["x", "z"]
@@ -109,40 +254,42 @@ def test_parquet_has_rows(files):
 
 
 KINDS = {
-    "ids": ("S1", "is not numeric", "leave it out with drop=['x'] (--drop x)"),
-    "decimal commas": ("1,5", "has commas or spaces within numbers", "write numbers with a decimal point"),
-    "thousands": ("1,234.5", "has commas or spaces within numbers", "without thousands separators"),
-    "thousands and comma": ("1.234,5", "has commas or spaces within numbers", "without thousands separators"),
-    "French thousands": ("1\u202f234,5", "has commas or spaces within numbers", "without thousands separators"),
-    "dates": ("03/12/2024", "holds dates", "leave it out"),
-    "times": (pd.Timestamp("2024-01-01"), "holds dates", "leave it out"),
-    "numbers": ("1.5", "holds numbers as text", "turn text into numbers"),
+    "ids": ("S1", "text"),
+    "decimal commas": ("1,5", "commas"),
+    "thousands": ("1,234.5", "thousands"),
+    "thousands and comma": ("1.234,5", "thousands"),
+    "French thousands": ("1\u202f234,5", "thousands"),
+    "dates": ("03/12/2024", "dates"),
+    "times": (pd.Timestamp("2024-01-01"), "dates"),
+    "numbers": ("1.5", "numbers"),
 }
 
 
-@pytest.mark.parametrize(("value", "what", "remedy"), KINDS.values(), ids=KINDS)
-def test_text_is_told_by_kind(value, what, remedy):
-    message = message_of(SOUND[0].assign(x=value), SOUND[1])
-    assert message.startswith(f"column 'x' {what} (")
-    assert remedy in message.partition("; ")[2]
+@pytest.mark.parametrize(("value", "kind"), KINDS.values(), ids=KINDS)
+def test_text_is_told_by_kind(value, kind):
+    assert kinds_of(SOUND[0].assign(x=value), SOUND[1]) == [kind]
 
 
 def test_an_empty_column_is_no_reason_to_drop_every_row():
     first = SOUND[0].assign(e=np.nan)
     first.loc[0, "x"] = np.nan
     second = SOUND[1].assign(e=SOUND[0]["z"])
-    alone = message_of(first.assign(x=SOUND[0]["x"]), second, missing="drop")
-    assert alone.startswith("column 'e' is empty in the first table; leave it out with drop=['e'] (--drop e)")
-    message = message_of(first, second)
-    assert "missing values: 1 in 'x' of the first table;" in message
-    assert "drop=['e']" in message
+    assert kinds_of(first.assign(x=SOUND[0]["x"]), second, missing="drop") == ["empty"]
+    error = error_of(first, second)
+    assert [(problem.kind, problem.columns) for problem in error.problems] == [
+        ("empty", ("e",)),
+        ("missing", ("x",)),
+    ]
+    assert "missing values: 1 in 'x' of the first table;" in str(error)
+    assert "drop=['e']" in str(error)
 
 
 def test_rows_are_not_to_be_dropped_if_too_few_would_be_left():
     first = SOUND[0].copy()
     first.iloc[:15, 0] = np.nan
     first.iloc[14:, 1] = np.nan
-    assert message_of(first, SOUND[1]).endswith("; fill them in")
+    assert error_of(first, SOUND[1]).problems[0].remedies == ()
+    assert message_of(first, SOUND[1]).endswith("; fill in the gaps")
     assert message_of(first, SOUND[1], missing="drop") == (
         "the first table has 0 rows without missing values; at least 3 are needed"
     )
@@ -163,8 +310,9 @@ def test_thousands_of_columns_are_counted_and_quick(tmp_path):
     message = message_of(table, table)
     assert time.process_time() - start < 5
     assert "columns 'v0', 'v1', 'v2', 'v3', 'v4', 'v5' and 9994 more are not numeric" in message
-    assert "choose columns with columns= (--columns)" in message
+    assert message.endswith("choose columns with columns= or leave some out with drop=")
     assert len(message) < 600
+    assert error_of(table, table).words("page").endswith("; leave out these columns (under Checks)")
 
 
 AWKWARD = ["Sample ID", "it's", 'a "b"', "IL-6 (pg/ml) day 1", "a,b", "x]", "x=1 (--y)", "--z", "ü"]
@@ -172,18 +320,17 @@ AWKWARD = ["Sample ID", "it's", 'a "b"', "IL-6 (pg/ml) day 1", "a,b", "x]", "x=1
 
 @pytest.mark.parametrize("name", AWKWARD)
 def test_options_are_spelled_for_the_shell(name):
-    words = at_command_line(f"leave it out with {drop_words([name, 'q'])} and more")
-    assert words.startswith("leave it out with --drop ")
-    assert words.endswith(" and more")
-    typed = shlex.split(words.removeprefix("leave it out with ").removesuffix(" and more"))
+    typed = shlex.split(Option("drop", (name, "q")).spell("shell"))
     assert typed[0] == "--drop"
     assert split_names(typed[1]) == [name, "q"]
 
 
 def test_only_options_are_spelled_otherwise():
-    assert at_command_line("column 'drop=' is constant") == "column 'drop=' is constant"
-    assert at_command_line(option_words("missing", "drop")) == "--missing drop"
-    assert at_command_line("choose with first= and second=: 'a'") == "choose with --first and --second: 'a'"
+    text = ["column 'drop=' is constant; use ", Option("effective_samples", "auto"), " or ", Option("n_jobs")]
+    assert spell(text, "python") == "column 'drop=' is constant; use effective_samples='auto' or n_jobs="
+    assert spell(text, "shell") == "column 'drop=' is constant; use --effective-samples auto or --jobs"
+    assert spell(["few ", using(Option("n_jobs", 2))], "page") == "few (on the command line)"
+    assert option_words("missing", "drop") == "missing='drop' (--missing drop)"
 
 
 def test_a_name_with_a_space_asks_for_quotes(files, capsys):
@@ -194,11 +341,14 @@ def test_a_name_with_a_space_asks_for_quotes(files, capsys):
 
 
 def test_checks_of_the_page_say_what_holds_for_both(files):
-    seen = look([files / "chow.csv", files / "normal.csv"], ["chow", "normal"])
+    seen = preview_tables([files / "chow.csv", files / "normal.csv"], ["chow", "normal"])
     why = {column["name"]: column["why"] for column in seen["columns"]}
     assert why["Sample ID"].startswith("is not numeric in both files ('S0' in line 2 of '")
     assert why["gain"] == "the same value in every row of both files"
     assert seen["problem"].startswith("columns 'x' and 'copy' are linearly dependent in both tables; ")
     pd.concat([spoiled(frame).assign(g=k) for k, frame in enumerate(SOUND)]).to_csv("g.csv", index=False)
-    why = {column["name"]: column["why"] for column in look([files / "g.csv"], ["g"], group="g")["columns"]}
+    why = {
+        column["name"]: column["why"]
+        for column in preview_tables([files / "g.csv"], ["g"], group="g")["columns"]
+    }
     assert why["gain"] == "the same value in every row of both groups"

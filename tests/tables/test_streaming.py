@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from diffdag import InputError, Moments
 from diffdag.tables.accumulator import Accumulator, block_rows
 from diffdag.tables.align import align_tables
+from diffdag.tables.moments import stream_moments
 from diffdag.tables.readers.batches import ahead, find_files
-from diffdag.tables.readers.streaming import stream_moments
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -434,6 +434,7 @@ print(json.dumps([m.n, peak() - before]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_rows_or_row_groups(tmp_path):
     rng = np.random.default_rng(840006)
     n = 1_500_000

@@ -217,6 +217,7 @@ def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
     assert result.stability is not None or "there is no confidence" in result.notes[-1]
 
 
+@pytest.mark.slow
 def test_more_variables_than_rows_can_be_resampled():
     rng = np.random.default_rng(1)
     tables = rng.normal(size=(60, 120)), rng.normal(size=(60, 120))

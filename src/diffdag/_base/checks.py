@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import join_names, table_words
 
 
@@ -19,17 +20,22 @@ def default_names(p: int) -> tuple[str, ...]:
 
 def check_names(names: Sequence[str], label: str) -> None:
     """Refuse columns that cannot be told apart by name."""
-    if "" in names:
-        where = names.index("") + 1
-        raise InputError(f"column {where} of {table_words(label)} has no name; name it or remove it")
     check_text(names)
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    raise_problems(find_names(names, label, names))
+
+
+def find_names(names: Sequence[str], label: str, wanted: Collection[str]) -> list[Problem]:
+    """Columns without a name, or with the name of another one, among those that are wanted."""
+    found = []
+    if "" in names and "" in wanted:
+        what = f"column {names.index('') + 1} of {table_words(label)} has no name"
+        found.append(Problem("no-name", what, ("",), advice="name it or remove it"))
+    repeated = tuple(name for name, count in Counter(names).items() if count > 1 and name and name in wanted)
     if repeated:
         verb = "appears" if len(repeated) == 1 else "appear"
-        raise InputError(
-            f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}; "
-            "rename or remove the copies"
-        )
+        what = f"{join_names(repeated)} {verb} more than once among the columns of {table_words(label)}"
+        found.append(Problem("duplicate-name", what, repeated, advice="rename or remove the copies"))
+    return found
 
 
 def check_text(names: Sequence[str]) -> None:
@@ -45,18 +51,25 @@ def check_option(option: str, value: object, allowed: Sequence[str], said: str =
         raise InputError(said or f"{option} must be one of {', '.join(allowed)}; it is {value!r}")
 
 
+def is_whole(value: object) -> bool:
+    """Whether this is a whole number, of Python or NumPy; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral)
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number other than NaN; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
+
+
 def check_rng(rng: object) -> None:
     """Check where randomness comes from."""
-    whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0
-    if rng is not None and not whole and not isinstance(rng, np.random.Generator):
+    if rng is not None and not (is_whole(rng) and rng >= 0) and not isinstance(rng, np.random.Generator):  # type: ignore[operator]
         raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
 
 
 def check_whole(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
     """Check an option that is a whole number, `least` or larger."""
-    if none_ok and value is None:
-        return
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+    if not (none_ok and value is None) and not (is_whole(value) and value >= least):  # type: ignore[operator]
         tail = " or None" if none_ok else ""
         raise InputError(f"{name} must be a whole number, {least} or larger{tail}; it is {value!r}")
 
@@ -65,16 +78,12 @@ def check_number(
     name: str, value: object, *, above: float = -math.inf, below: float = math.inf, none_ok: bool = False
 ) -> None:
     """Check an option that is a number strictly between two others."""
-    if none_ok and value is None:
-        return
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.bool_))
-    if not number or not above < float(value) < below:  # type: ignore[arg-type]
+    if not (none_ok and value is None) and not (is_number(value) and above < value < below):  # type: ignore[operator]
         limits = f"between {above:g} and {below:g}" if below < math.inf else f"larger than {above:g}"
         raise InputError(f"{name} must be a number {limits}{' or None' if none_ok else ''}; it is {value!r}")
 
 
 def check_jobs(n_jobs: object) -> None:
     """Check a number of workers: None for one, -1 for one per core."""
-    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and (not whole or n_jobs == 0):
+    if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")

@@ -3,17 +3,89 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from diffdag._base.words import NAMES_SHOWN, Audience, Option, Part, Way, spell, using
 
 MEMORY = (
     "memory ran out; leave out columns, take fewer rows, or close other programs; tables of any number of rows "
     "can be reduced on the command line (diffdag moments) and then compared (diffdag fit)"
 )
 
+CHOOSE = Way(
+    ("choose columns with ", Option("columns"), " or leave some out with ", Option("drop")),
+    "leave out these columns (under Checks)",
+)
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong with tables, and what can be done about it.
+
+    Parameters
+    ----------
+    kind : str
+        A short code, such as "text", "missing", "constant", "dependent", "unmatched" or "too-few-rows".
+    what : str
+        What is wrong and where, in words.
+    columns : tuple of str
+        The columns at fault.
+    remedies : tuple of Option
+        Options that would do: which columns, or rows, to leave out.
+    advice : str
+        What else would do, in words.
+    them : str
+        What to call the columns to be left out.
+    """
+
+    kind: str
+    what: str
+    columns: tuple[str, ...] = ()
+    remedies: tuple[Option, ...] = ()
+    advice: str = ""
+    them: str = ""
+
+    @property
+    def drop(self) -> tuple[str, ...]:
+        """The columns to leave out."""
+        found = next((option.value for option in self.remedies if option.name == "drop"), ())
+        return found if isinstance(found, tuple) else ()
+
+
 class InputError(ValueError):
-    """Input that cannot be used; the message says what, where and what to do, in one line."""
+    """Input that cannot be used; the message says what, where and what to do, in one line.
+
+    ``str(error)`` speaks of options as they are written in Python. `words` speaks of them as they are typed on
+    the command line, or, for the page, not at all.
+
+    Parameters
+    ----------
+    *parts : str, Option or Way
+        The message; options in it are spelled for whoever reads it.
+    problems : sequence of Problem
+        What is wrong with the tables, as data.
+
+    Examples
+    --------
+    >>> error = InputError("rows have gaps; drop them ", using(Option("missing", "drop")))
+    >>> str(error), error.words("shell")
+    ("rows have gaps; drop them with missing='drop'", 'rows have gaps; drop them with --missing drop')
+    """
+
+    problems: tuple[Problem, ...]
+
+    def __init__(self, *parts: Part, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(*parts)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return self.words("python")
+
+    def words(self, audience: Audience) -> str:
+        """The message for "python", the "shell", or the "page"."""
+        return spell(self.args, audience)
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -22,6 +94,40 @@ class NotFittedError(ValueError, AttributeError):
 
 class DiffDagWarning(UserWarning):
     """The result stands, but the user should know something about it."""
+
+
+def raise_problems(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
+    """Raise one error that says all that is wrong; `dropped` are columns that are left out already."""
+    if problems:
+        found = "; ".join(problem.what for problem in problems)
+        count = f"{len(problems)} things are in the way: " if len(problems) > 1 else ""
+        ways = _ways(problems, tuple(dropped))
+        raise InputError(f"{count}{found}{'; ' if ways else ''}", *ways, problems=problems)
+
+
+def _ways(problems: Sequence[Problem], dropped: tuple[str, ...]) -> list[Part]:
+    """What to do about one problem, or about all of them together."""
+    new = tuple(dict.fromkeys(name for problem in problems for name in problem.drop))
+    rows = [option for problem in problems for option in problem.remedies if option.name == "missing"][:1]
+    them = "columns" if len(problems) > 1 else problems[0].them or ("it" if len(new) == 1 else "them")
+    leave: list[Part] = [f"leave {them} out ", using(Option("drop", (*dropped, *new)))] if new else []
+    if len(new) > NAMES_SHOWN:
+        leave = [CHOOSE]
+    drop_rows: list[Part]
+    if len(problems) == 1:
+        advice: list[Part] = [problems[0].advice] if problems[0].advice else []
+        drop_rows = ["drop such rows ", using(rows[0])] if rows else []
+        return _joined([way for way in (leave, advice, drop_rows) if way], ", or ")
+    other = dict.fromkeys(problem.advice for problem in problems if problem.advice and not problem.remedies)
+    words = "rows with missing values " if leave else "leave out rows with missing values "
+    drop_rows = [words, using(rows[0])] if rows else []
+    out = _joined([way for way in (leave, drop_rows) if way], " and ")
+    return _joined([*([text] for text in other), *([out] if out else [])], "; ")
+
+
+def _joined(groups: Sequence[Sequence[Part]], mark: str) -> list[Part]:
+    """Groups of parts, one after the other, with a mark between them."""
+    return [part for k, group in enumerate(groups) for part in ([mark, *group] if k else group)]
 
 
 def is_out_of_resources(error: BaseException) -> bool:
@@ -36,7 +142,7 @@ def describe_resource_error(error: OSError | MemoryError) -> str:
 
     Examples
     --------
-    >>> lack_words(OSError(28, "No space left on device"))
+    >>> describe_resource_error(OSError(28, "No space left on device"))
     'the disk is full; make room on the disk and try again'
     """
     if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from diffdag._base.atomic import attach_path
 from diffdag._base.errors import InputError
+from diffdag._base.words import Option
 
 Row = dict[str, Any]
 
@@ -86,12 +87,15 @@ class Journal:
             same = {**about, **{name: self._about[name] for name in unknown}} == self._about
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                f"{self.path}: not a journal of this program; give another --out, or remove it"
+                f"{self.path}: not a journal of this program; give another ",
+                Option("journal"),
+                ", or remove it",
             ) from None
         if not same:
             raise InputError(
-                f"{self.path}: a run with other settings, or on other data, was begun here; "
-                "give another --out, or remove the file to begin anew"
+                f"{self.path}: a run with other settings, or on other data, was begun here; give another ",
+                Option("journal"),
+                ", or remove the file to begin anew",
             )
         return whole
 
@@ -121,4 +125,6 @@ def _lock(file: IO[bytes], path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise InputError(f"{path}: another run is writing here; wait for it, or give another --out") from None
+        raise InputError(
+            f"{path}: another run is writing here; wait for it, or give another ", Option("journal")
+        ) from None

@@ -1,24 +1,98 @@
-"""Words of messages: lists of names, numbers of things, options."""
+"""Words of messages: lists of names, numbers of things, and options as each reader knows them."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Audience: TypeAlias = Literal["python", "shell", "page"]
 
 NAMES_SHOWN = 6  # names shown in one message; wide tables would otherwise fill the screen
+# Options whose name on the command line is another than in Python.
+_SHELL_NAMES = {"n_jobs": "jobs", "rng": "seed", "journal": "out"}
+# What the page, which has controls in place of options, calls them.
+_PAGE_NAMES = {"columns": "the columns chosen", "drop": "the columns left out", "tiers": "the known order"}
 
 
-# An option as `option_words` and `drop_words` write it, quotes respected.
-OPTION = re.compile(
-    r"""\b\w+=(?:\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^]'"])*\]|'[^']*')? """
-    r"""\((?P<shell>--[\w-]+(?: (?:'[^']*'|"[^"]*"|[^\s'"()])+)?)\)"""
-)
+@dataclass(frozen=True)
+class Option:
+    """An option that a message speaks of; each reader sees it as it would be typed.
+
+    Parameters
+    ----------
+    name : str
+        As in Python.
+    value : str, number or tuple of str, optional
+        Left out, the option itself is meant, whatever its value.
+
+    Examples
+    --------
+    >>> option = Option("drop", ("Sample ID", "day"))
+    >>> option.spell("python"), option.spell("shell"), option.spell("page")
+    ("drop=['Sample ID', 'day']", "--drop 'Sample ID,day'", 'the columns left out')
+    """
+
+    name: str
+    value: object = None
+
+    def spell(self, audience: Audience) -> str:
+        """The option as this reader knows it."""
+        if audience == "page":
+            return _PAGE_NAMES.get(self.name, self.name.replace("_", " "))
+        given = list(self.value) if isinstance(self.value, tuple) else self.value
+        if audience == "python":
+            return f"{self.name}={'' if given is None else repr(given)}"
+        words = [f"--{_SHELL_NAMES.get(self.name, self.name).replace('_', '-')}"]
+        if isinstance(given, list):
+            line = io.StringIO()
+            csv.writer(line, lineterminator="").writerow(given)
+            given = line.getvalue()
+        return " ".join([*words, *([] if given is None else [shlex.quote(str(given))])])
 
 
-_BARE = re.compile(r"(?<![\w'\"])(columns|drop|missing|first|second)=(?=[ ,;:]|$)")
+@dataclass(frozen=True)
+class Way:
+    """What options do; the page says it in words of its own.
+
+    Examples
+    --------
+    >>> using(Option("missing", "drop")).spell("shell"), using(Option("missing", "drop")).spell("page")
+    ('with --missing drop', '(under Checks)')
+    """
+
+    parts: tuple[str | Option, ...]
+    page: str
+
+    def spell(self, audience: Audience) -> str:
+        """The way as this reader would go it."""
+        return self.page if audience == "page" else spell(self.parts, audience)
+
+
+Part: TypeAlias = str | Option | Way
+
+
+def using(option: Option) -> Way:
+    """The end of a sentence about what an option does: ``with drop=['day']``.
+
+    On the page columns and rows are chosen under Checks; what else it has no control for takes a command.
+    """
+    checks = option.name in ("columns", "drop", "missing")
+    return Way(("with ", option), f"({'under Checks' if checks else 'on the command line'})")
+
+
+def spell(parts: Iterable[Part], audience: Audience) -> str:
+    """A message as this reader sees it.
+
+    Examples
+    --------
+    >>> spell(["drop rows ", using(Option("missing", "drop"))], "python")
+    "drop rows with missing='drop'"
+    """
+    return "".join(part.spell(audience) if isinstance(part, Option | Way) else str(part) for part in parts)
 
 
 def join_names(names: Iterable[object]) -> str:
@@ -43,32 +117,13 @@ def plural(count: int, noun: str) -> str:
 
 
 def option_words(name: str, value: str) -> str:
-    """An option as it is written in Python and on the command line.
+    """An option in Python and on the command line, for texts that are stored and that anybody may read.
 
     >>> option_words("effective_samples", "auto")
     "effective_samples='auto' (--effective-samples auto)"
     """
-    return f"{name}={value!r} (--{name.replace('_', '-')} {value})"
-
-
-def drop_words(names: Sequence[str]) -> str:
-    """How to leave out columns, in Python and on the command line.
-
-    >>> drop_words(["Sample ID", "day"])
-    "drop=['Sample ID', 'day'] (--drop 'Sample ID,day')"
-    """
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return f"drop={list(names)} (--drop {shlex.quote(line.getvalue())})"
-
-
-def at_command_line(message: str) -> str:
-    """A message whose options are written as on the command line, and only so.
-
-    >>> at_command_line("drop= names 'x'; use missing='drop' (--missing drop)")
-    "--drop names 'x'; use --missing drop"
-    """
-    return _BARE.sub(r"--\1", OPTION.sub(lambda match: match["shell"], message))
+    option = Option(name, value)
+    return f"{option.spell('python')} ({option.spell('shell')})"
 
 
 def table_words(label: str) -> str:

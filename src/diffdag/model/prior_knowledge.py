@@ -19,7 +19,7 @@ from scipy.sparse import csgraph
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
-from diffdag._base.words import join_names
+from diffdag._base.words import Option, Part, join_names
 
 Tiers = Sequence[Iterable[str]] | Mapping[str, float]
 Direction = tuple[str, str] | str
@@ -85,7 +85,7 @@ def precedence(
            [0, 0, 0],
            [0, 0, 0]])
     """
-    variables = _distinct("names", _listed("names=", names, "give a list of names"))
+    variables = _distinct("names", _listed((Option("names"),), names, "give a list of names"))
     position = {name: k for k, name in enumerate(variables)}
     known: dict[str, BoolArray] = {}
     if order is not None:
@@ -101,7 +101,7 @@ def precedence(
         direct |= relation
     before = _closure_among(direct)
     if before.diagonal().any():
-        raise InputError(_contradiction(variables, _shortest_cycle(direct), known))
+        raise InputError(*_contradiction(variables, _shortest_cycle(direct), known))
     return before
 
 
@@ -163,29 +163,34 @@ def read_tiers(path: str | Path) -> list[list[str]]:
 
 def _order_groups(order: Sequence[str], position: Mapping[str, int]) -> list[list[str]]:
     if isinstance(order, Mapping):  # its keys have an order, but hardly the one meant
-        raise InputError(f"order= is a mapping; {_ORDER_WANTED}, or use tiers=")
-    given = _distinct("order", _ordered("order=", order, _ORDER_WANTED))
+        raise InputError(Option("order"), f" is a mapping; {_ORDER_WANTED}, or use ", Option("tiers"))
+    given = _distinct("order", _ordered((Option("order"),), order, _ORDER_WANTED))
     _positions("order", given, position)
     left_out = position.keys() - set(given)
     if left_out:
         shown = join_names(name for name in position if name in left_out)
-        raise InputError(f"order= leaves out {shown}; name every variable once, or use tiers=")
+        raise InputError(
+            Option("order"), f" leaves out {shown}; name every variable once, or use ", Option("tiers")
+        )
     return [[name] for name in given]
 
 
 def _tier_groups(tiers: Tiers) -> list[list[str]]:
     if isinstance(tiers, Mapping):
         return _by_number((str(name), _tier_of(name, number)) for name, number in tiers.items())
+    wanted = "give a list of names for each tier"
     return [
-        [str(name) for name in _listed(f"tier {k} of tiers=", group, "give a list of names for each tier")]
-        for k, group in enumerate(_ordered("tiers=", tiers, _TIERS_WANTED), start=1)
+        [str(name) for name in _listed((f"tier {k} of ", Option("tiers")), group, wanted)]
+        for k, group in enumerate(_ordered((Option("tiers"),), tiers, _TIERS_WANTED), start=1)
     ]
 
 
 def _tier_of(name: str, number: object) -> float:
     tier = _number(number)
     if tier is None:
-        raise InputError(f"tiers= gives '{name}' the tier '{number}'; give a number, smaller is earlier")
+        raise InputError(
+            Option("tiers"), f" gives '{name}' the tier '{number}'; give a number, smaller is earlier"
+        )
     return tier
 
 
@@ -200,7 +205,7 @@ def _by_number(numbered: Iterable[tuple[str, float]]) -> list[list[str]]:
 def _between_groups(option: str, groups: list[list[str]], position: Mapping[str, int]) -> BoolArray:
     named = _distinct(option, [name for group in groups for name in group])
     if not named:
-        raise InputError(f"{option}= names no variable; {_TIERS_WANTED}")
+        raise InputError(Option(option), f" names no variable; {_TIERS_WANTED}")
     rank = np.full(len(position), np.nan)  # no comparison with nan holds: variables in no group are free
     rank[_positions(option, named, position)] = [k for k, group in enumerate(groups) for _ in group]
     earlier: BoolArray = rank[:, None] < rank
@@ -208,7 +213,7 @@ def _between_groups(option: str, groups: list[list[str]], position: Mapping[str,
 
 
 def _between_pairs(option: str, pairs: Iterable[Direction], position: Mapping[str, int]) -> BoolArray:
-    listed = _listed(f"{option}=", pairs, "give a list of pairs, such as ['A -> B']")
+    listed = _listed((Option(option),), pairs, "give a list of pairs, such as ['A -> B']")
     ends = [name for pair in listed for name in _pair(option, pair)]
     where = _positions(option, ends, position)
     relation = np.zeros((len(position), len(position)), bool)
@@ -220,13 +225,13 @@ def _pair(option: str, pair: Direction) -> tuple[str, str]:
     if isinstance(pair, str):
         ends = [end.strip() for end in pair.split("->")]
     else:
-        ends = [str(end) for end in _ordered(f"a pair of {option}=", pair, _PAIR_WANTED)]
+        ends = [str(end) for end in _ordered(("a pair of ", Option(option)), pair, _PAIR_WANTED)]
     if len(ends) != 2 or "" in ends:
         shown = repr(str(pair)) if isinstance(pair, str) else f"({', '.join(map(repr, ends))})"
-        raise InputError(f"{option}= has {shown}, which is not one cause and one effect; {_PAIR_WANTED}")
+        raise InputError(Option(option), f" has {shown}, which is not one cause and one effect; {_PAIR_WANTED}")
     cause, effect = ends
     if cause == effect:
-        raise InputError(f"{option}= pairs '{cause}' with itself; give two different variables")
+        raise InputError(Option(option), f" pairs '{cause}' with itself; give two different variables")
     return cause, effect
 
 
@@ -263,31 +268,31 @@ def _shortest_cycle(direct: BoolArray) -> list[int]:
     return [first, *backwards[:0:-1]]
 
 
-def _contradiction(variables: list[str], cycle: list[int], known: Mapping[str, BoolArray]) -> str:
+def _contradiction(variables: list[str], cycle: list[int], known: Mapping[str, BoolArray]) -> list[Part]:
     steps = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
     told = " before ".join(variables[k] for k in [*cycle, cycle[0]])
     involved = [option for option, relation in known.items() if any(relation[step] for step in steps)]
     note = " (it says which way effects run, not that there is none)" if "forbidden" in involved else ""
-    options = " and ".join(f"{option}=" for option in involved)
-    return f"the known directions contradict each other: {told}; correct {options}{note}"
+    options = [part for option in involved for part in (" and ", Option(option))][1:]
+    return [f"the known directions contradict each other: {told}; correct ", *options, note]
 
 
 # Checks of what was given.
 
 
-def _listed(what: str, values: Any, wanted: str) -> list[Any]:
+def _listed(what: tuple[Part, ...], values: Any, wanted: str) -> list[Any]:
     """Take any iterable but a text, whose letters are never what was meant."""
     if isinstance(values, (str, bytes)):
-        raise InputError(f"{what} is the text {str(values)!r}; {wanted}")
+        raise InputError(*what, f" is the text {str(values)!r}; {wanted}")
     try:
         return list(values)
     except TypeError:
-        raise InputError(f"{what} is of type {type(values).__name__}; {wanted}") from None
+        raise InputError(*what, f" is of type {type(values).__name__}; {wanted}") from None
 
 
-def _ordered(what: str, values: Any, wanted: str) -> list[Any]:
+def _ordered(what: tuple[Part, ...], values: Any, wanted: str) -> list[Any]:
     if isinstance(values, (set, frozenset)):
-        raise InputError(f"{what} is a set, which has no first and last; {wanted}")
+        raise InputError(*what, f" is a set, which has no first and last; {wanted}")
     return _listed(what, values, wanted)
 
 
@@ -296,7 +301,9 @@ def _distinct(option: str, values: Iterable[object]) -> list[str]:
     repeated = [text for text, count in Counter(texts).items() if count > 1]
     if repeated:
         verb = "appears" if len(repeated) == 1 else "appear"
-        raise InputError(f"{join_names(repeated)} {verb} more than once in {option}=; name each variable once")
+        raise InputError(
+            f"{join_names(repeated)} {verb} more than once in ", Option(option), "; name each variable once"
+        )
     return texts
 
 
@@ -306,7 +313,7 @@ def _positions(option: str, given: Sequence[str], position: Mapping[str, int]) -
         close = difflib.get_close_matches(unknown[0], position, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"the variables are {join_names(position)}"
         what = "is not a variable" if len(unknown) == 1 else "are not variables"
-        raise InputError(f"{option}= names {join_names(unknown)}, which {what} here; {hint}")
+        raise InputError(Option(option), f" names {join_names(unknown)}, which {what} here; {hint}")
     return [position[name] for name in given]
 
 

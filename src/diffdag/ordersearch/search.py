@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
-from diffdag._base.parallel import active_client, run_all
+from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
@@ -313,7 +313,7 @@ def _spread(
     count: Callable[[], None],
 ) -> list[Found]:
     """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
-    alone = jobs == 1 and active_client() is None
+    alone = jobs == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
     size = 1 if alone else -(-len(tasks) // (4 * jobs))
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]

@@ -271,7 +271,7 @@ def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error")
         raise InputError(
             f"{join_names(open_edges)} {'has' if len(open_edges) == 1 else 'have'} no direction, and "
             "DoWhy takes directed graphs; leave such edges out with undirected='drop', or fit again with what "
-            "is known of the order (order=, tiers=, required=)"
+            "is known of the order"
         )
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(result.variables)

@@ -9,36 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag._base.checks import check_names
-from diffdag._base.errors import InputError
-from diffdag._base.words import option_words, plural
-from diffdag.tables.columns import CellSource, Source, as_arrow, is_missing, to_float
+from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import Problem, raise_problems
+from diffdag._base.words import plural
+from diffdag.tables.columns import CellSource
 from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
+from diffdag.tables.inspect import Inspection, inspect_columns, measure
 from diffdag.tables.problems import (
+    LEAST_ROWS,
     Missing,
-    TableProblem,
-    check_column_names,
     check_missing_option,
     find_counts,
     find_dependent,
     find_few,
-    find_lost,
-    find_text,
     find_useless,
-    raise_problems,
 )
-from diffdag.tables.readers.files import read_table
 from diffdag.tables.readers.h5ad import shared_genes
-from diffdag.tables.readers.provenance import origin_of
-
-__all__ = ["Source", "Tables", "align_tables", "as_arrow", "is_missing", "read_table", "to_float"]
 
 Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
 
-_FEWEST = 3  # rows that a covariance needs
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
+_APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the tables do not share
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,45 +108,46 @@ def align_tables(
     if columns is None:
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
-    sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
-    if sources[0].named != sources[1].named:
-        raise InputError(
-            "one table has column names and the other is an array without; give two arrays or two tables"
-        )
-    sources = _called(sources)
-    words = (sources[0].label, sources[1].label)
-    names, notes, found = _select(sources, columns, drop, labels)
-    unfit = [column for source in sources for column in source.unfit(names)]
-    found += find_text(unfit)
-    bad = {column.name for column in unfit}
-    fit = tuple(name for name in names if name not in bad)
-    arrays = [source.values(fit) for source in sources]
-    notes += [*shared, *_counts_note(sources, arrays)]
-    kept, gaps = _without_gaps(arrays, fit, missing, words)
-    found += gaps
-    if all(len(array) >= _FEWEST for array in kept):
-        ranges = [_range(array) for array in kept]
-        found += find_useless("constant", [_chosen(fit, spread == 0) for spread in ranges], words)
-        found += find_extreme_scales(fit, ranges, words)
-    left = set(names) - {name for problem in found for name in problem.drop}
+    seen = inspect_columns(first, second, columns=columns, drop=drop, labels=labels)
+    kept = _complete_rows(seen)
+    found = seen.problems()
+    enough = all(len(array) >= LEAST_ROWS for array in kept)
+    if missing == "error":
+        found += find_counts("missing", seen.counts("gaps"), droppable=enough)
+    found += _find_flat_or_extreme(seen, kept) if enough else []
+    shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
+    left = shared_names - {name for problem in found for name in problem.drop}
     if len(left) < 2:  # to leave out more would not help
-        found = [problem._replace(drop=()) for problem in found]
-    found += _find_few(arrays, kept, len(left), missing, words)
+        found = [replace(problem, remedies=()) if problem.drop else problem for problem in found]
+    found += _find_few(seen, kept, len(left), missing)
     if found:
-        found += _find_dependent(kept, fit, left, words)
-        raise_problems(found, drop or ())
+        found += _find_dependent(seen, kept, left)
+        raise_problems(found, () if drop is None else map(str, drop))
     for array in kept:
         array.flags.writeable = False
-    notes += _dropped_notes(arrays, kept, labels)
-    places = (_places(arrays[0], kept[0]), _places(arrays[1], kept[1]))
-    return Tables(kept[0], kept[1], fit, tuple(notes), places)
+    notes = _label_notes(seen, labels) + shared + _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels)
+    places = (_places(seen.arrays[0], kept[0]), _places(seen.arrays[1], kept[1]))
+    return Tables(kept[0], kept[1], seen.names, tuple(notes), places)
 
 
-def _range(array: FloatArray) -> FloatArray:
-    """From the smallest value of each column to the largest; NaN where one is infinite: told of apart."""
-    low, high = array.min(axis=0), array.max(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(np.isinf(low) | np.isinf(high), np.nan, high - low)
+def _complete_rows(seen: Inspection) -> list[FloatArray]:
+    """The rows without missing values; columns that are empty in a table do not count."""
+    if not any(found.gaps.any() for found in seen.measures):
+        return [*seen.arrays]
+    empty = [found.gaps == len(array) for found, array in zip(seen.measures, seen.arrays, strict=True)]
+    some = ~(empty[0] | empty[1])
+    return [array[~np.isnan(array[:, some]).any(axis=1)] for array in seen.arrays]
+
+
+def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Problem]:
+    """Columns that do not vary, or vary too much or too little, within the rows that are left."""
+    spreads = [
+        (known if array is whole else measure(array)).spread
+        for array, whole, known in zip(kept, seen.arrays, seen.measures, strict=True)
+    ]
+    constant = [[seen.names[k] for k in np.flatnonzero(spread == 0)] for spread in spreads]
+    found = find_useless("constant", constant, seen.labels)
+    return found + find_extreme_scales(seen.names, spreads, seen.labels)
 
 
 def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
@@ -162,59 +155,10 @@ def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
     return None if len(after) == len(before) else np.flatnonzero(~np.isnan(before).any(axis=1))
 
 
-def _called(sources: list[Source]) -> list[Source]:
-    """Call tables by their files or groups in messages, where these are known and differ."""
-    origins = [origin_of(source.table) for source in sources]
-    labels = [origin.label for origin in origins if origin is not None]
-    if len(set(labels)) < len(sources):
-        return sources
-    return [replace(source, label=label) for source, label in zip(sources, labels, strict=True)]
-
-
-def _chosen(names: Sequence[str], mask: Any) -> list[str]:
-    return [name for name, chosen in zip(names, mask, strict=True) if chosen]
-
-
-def _without_gaps(
-    arrays: list[FloatArray], names: Sequence[str], missing: Missing, labels: tuple[str, str]
-) -> tuple[list[FloatArray], list[TableProblem]]:
-    """The rows without missing values, and what is wrong: infinite values, empty columns, missing values."""
-    with np.errstate(all="ignore"):  # sound data cost one pass
-        if all(np.isfinite(array.sum()) for array in arrays):
-            return arrays, []
-    gaps = [np.isnan(array) for array in arrays]
-    empty = [mask.all(axis=0) for mask in gaps]
-    some = ~(empty[0] | empty[1])
-    kept = [array[~mask[:, some].any(axis=1)] for array, mask in zip(arrays, gaps, strict=True)]
-    infinite = _counts([np.isinf(array) for array in arrays], names, labels)
-    found = find_counts("infinite", infinite, "remove them or check the export")
-    if all(len(array) for array in arrays):
-        found += find_useless("empty", [_chosen(names, mask) for mask in empty], labels)
-    if missing == "error":
-        enough = all(len(array) >= _FEWEST for array in kept)
-        rows = f", or drop their rows with {option_words('missing', 'drop')}" if enough else ""
-        counts = _counts([mask & some for mask in gaps], names, labels)
-        found += find_counts("missing", counts, f"fill them in{rows}", rows=enough)
-    return kept, found
-
-
-def _counts(
-    masks: Sequence[BoolArray], names: Sequence[str], labels: tuple[str, str]
-) -> list[tuple[str, dict[str, int]]]:
-    """How often each column of each table has something, where it has."""
-    sums = [mask.sum(axis=0) for mask in masks]
-    return [
-        (label, {name: int(k) for name, k in zip(names, row, strict=True) if k})
-        for label, row in zip(labels, sums, strict=True)
-    ]
-
-
-def _find_few(
-    arrays: list[FloatArray], kept: list[FloatArray], columns: int, missing: Missing, labels: tuple[str, str]
-) -> list[TableProblem]:
+def _find_few(seen: Inspection, kept: list[FloatArray], columns: int, missing: Missing) -> list[Problem]:
     """Whether too few columns or rows are left."""
-    found: list[TableProblem] = [] if columns > 1 else find_few(_FEWEST, columns, labels[0])
-    for before, after, label in zip(arrays, kept, labels, strict=True):
+    found: list[Problem] = [] if columns > 1 else find_few(LEAST_ROWS, columns, seen.labels[0])
+    for before, after, label in zip(seen.arrays, kept, seen.labels, strict=True):
         if missing == "drop" and len(after) < len(before):
             found += find_few(len(after), 2, label, "without missing values")
         else:
@@ -222,13 +166,11 @@ def _find_few(
     return found
 
 
-def _find_dependent(
-    arrays: list[FloatArray], names: Sequence[str], left: set[str], labels: tuple[str, str]
-) -> list[TableProblem]:
+def _find_dependent(seen: Inspection, arrays: list[FloatArray], left: set[str]) -> list[Problem]:
     """Dependent columns among those that are left, looked for here only if there are other problems to tell."""
-    places = [k for k, name in enumerate(names) if name in left]
+    places = [k for k, name in enumerate(seen.names) if name in left]
     p, n = len(places), [len(array) for array in arrays]
-    if not 2 <= p <= _WIDEST or min(n) < _FEWEST or max(n) * p**2 > _EFFORT:
+    if not 2 <= p <= _WIDEST or min(n) < LEAST_ROWS or max(n) * p**2 > _EFFORT:
         return []
     sets = []
     for array in arrays:
@@ -237,11 +179,19 @@ def _find_dependent(
             return []
         table = table / np.abs(table).max(axis=0)  # units do not matter here, and squares could overflow
         centred = table - table.mean(axis=0)
-        sets.append([names[places[k]] for k in dependent_columns(len(table), centred.T @ centred)])
-    return find_dependent(sets, labels)
+        sets.append([seen.names[places[k]] for k in dependent_columns(len(table), centred.T @ centred)])
+    return find_dependent(sets, seen.labels)
 
 
-def _dropped_notes(before: list[FloatArray], after: list[FloatArray], labels: tuple[str, str]) -> list[str]:
+def _label_notes(seen: Inspection, labels: tuple[str, str]) -> list[str]:
+    return [
+        f"column '{name}' of the {label} table holds row labels and was left out"
+        for names, label in zip(seen.at_fault("row-labels"), labels, strict=True)
+        for name in sorted(names)
+    ]
+
+
+def _dropped_notes(before: Sequence[FloatArray], after: list[FloatArray], labels: tuple[str, str]) -> list[str]:
     return [
         f"{len(array) - len(rest)} of {plural(len(array), 'row')} with missing values "
         f"{'was' if len(array) - len(rest) == 1 else 'were'} dropped from the {label} table"
@@ -250,42 +200,13 @@ def _dropped_notes(before: list[FloatArray], after: list[FloatArray], labels: tu
     ]
 
 
-def _counts_note(sources: list[Source], arrays: list[FloatArray]) -> list[str]:
+def _counts_note(seen: Inspection) -> list[str]:
     """Say so where values of cells look like counts, whose variance grows with their mean."""
-    cells = [array for source, array in zip(sources, arrays, strict=True) if isinstance(source, CellSource)]
-    some = [array[:1000] for array in cells]
+    pairs = zip(seen.sources, seen.arrays, strict=True)
+    some = [array[:1000] for source, array in pairs if isinstance(source, CellSource)]
     if not any(array.size and np.array_equal(array, np.rint(array)) for array in some):
         return []
     return [
         "the values are whole numbers, as counts of molecules are; normalised and log-transformed values suit "
         "a linear model better"
     ]
-
-
-def _select(
-    sources: list[Source],
-    columns: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    labels: tuple[str, str],
-) -> tuple[tuple[str, ...], list[str], list[TableProblem]]:
-    """Decide which columns are compared; also say which row labels were left out, and which are not shared."""
-    known = [source.names for source in sources]
-    columns = check_column_names("columns", columns, known)
-    drop = check_column_names("drop", drop, known)
-    notes, chosen = [], []
-    for source, label in zip(sources, labels, strict=True):
-        unwanted = set(drop or ())
-        if columns is None:
-            row_labels = source.row_labels() - unwanted
-            unwanted |= row_labels
-            notes += [
-                f"column '{name}' of the {label} table holds row labels and was left out"
-                for name in sorted(row_labels)
-            ]
-        wanted = set(source.names if columns is None else columns) - unwanted
-        names = [name for name in source.names if name in wanted]
-        check_names(names, source.label)
-        chosen.append(names)
-    lost = find_lost(chosen[0], chosen[1], (sources[0].label, sources[1].label))
-    kept = set(chosen[0]) & set(chosen[1])
-    return tuple(name for name in (columns or chosen[0]) if name in kept), notes, lost

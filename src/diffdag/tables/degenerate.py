@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from diffdag._base.arrays import FloatArray
-from diffdag._base.words import join_names, table_words
-from diffdag.tables.problems import (
-    TableProblem,
-    by_table,
-    check_shape,
-    find_dependent,
-    find_useless,
-    raise_problems,
-)
+from diffdag._base.arrays import BoolArray, FloatArray
+from diffdag._base.errors import Problem, raise_problems
+from diffdag._base.words import Option, join_names, table_words
+from diffdag.tables.problems import by_table, check_shape, find_dependent, find_useless
 
 
 def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
@@ -81,19 +75,27 @@ _LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
 _MOST_RATIO = 1e5
 
 
+def is_extreme(spread: FloatArray) -> BoolArray:
+    """Which columns vary by too little or too much to be squared; constant ones do neither."""
+    extreme: BoolArray = (spread > 0) & ~((spread >= _LEAST_SPREAD) & (spread <= _MOST_SPREAD))
+    return extreme
+
+
 def find_extreme_scales(
     names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]
-) -> list[TableProblem]:
+) -> list[Problem]:
     """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
     odd: list[dict[str, float]] = []
     for spread in spreads:
-        outside = (spread > 0) & ~((spread >= _LEAST_SPREAD) & (spread <= _MOST_SPREAD))
+        outside = is_extreme(spread)
         odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
     size = odd[0] | odd[1]
     words = "values of {} vary by {:.0e} in {}, too far from 1"
-    fix = "change the unit or look for wild values"
+    advice = "change the unit or look for wild values"
     return [
-        TableProblem(words.format(join_names(found), size[found[0]], where), fix=fix)
+        Problem(
+            "extreme-scale", words.format(join_names(found), size[found[0]], where), tuple(found), (), advice
+        )
         for found, where in by_table(odd, labels)
         if found
     ]
@@ -116,8 +118,8 @@ def check_scales(
             f"the spread of {join_names(found)} differs between the tables by a factor of up to "
             f"{ratios[worst]:.0e}, more than can be compared"
         )
-        fix = f"check the units and look for wild values in {where}"
-        raise_problems([TableProblem(what, tuple(found), "" if len(found) > 1 else "it", fix)])
+        advice = f"check the units and look for wild values in {where}"
+        raise_problems([Problem("extreme-scale", what, tuple(found), (Option("drop", tuple(found)),), advice)])
 
 
 def check_moments(
@@ -149,8 +151,6 @@ def check_moments(
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
     flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
     rescale = "subtract an offset or change the unit if its values do differ"
-    raise_problems(
-        [problem._replace(fix=rescale) for problem in find_useless("constant", (flat, ()), (label, ""))]
-    )
+    raise_problems(find_useless("constant", (flat, ()), (label, ""), rescale))
     found = [names[k] for k in dependent_columns(n, scatter)]
     raise_problems(find_dependent((found, ()), (label, "")))

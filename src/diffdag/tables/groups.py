@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,8 @@ _WHOLE = re.compile(r"-?\d+\.0")
 _NO_GROUP = "\0(missing)"  # which no group is called
 
 
-def split_groups(
-    frame: Any, group: str, first: object = None, second: object = None
-) -> tuple[Any, Any, str, str]:
-    """Split one table into two by a column that names the group of each row.
+def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None) -> dict[str, Any]:
+    """Split one table by a column that names the group of each row.
 
     Parameters
     ----------
@@ -33,39 +31,7 @@ def split_groups(
         Polars frames come back as Arrow tables.
     group : str
         The column, of AnnData one of ``obs``; it is left out of the tables returned.
-    first, second : optional
-        The groups to compare, matched as text. Left out, the column must hold exactly two groups, taken in
-        order of appearance.
-
-    Returns
-    -------
-    first, second : frames
-    first_label, second_label : str
-        The groups as text.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"x": [1, 2, 3], "drug": ["no", "yes", "no"]})
-    >>> before, after, *labels = split_groups(table, "drug", "no", "yes")
-    >>> before["x"].tolist(), after["x"].tolist(), labels
-    ([1, 3], [2], ['no', 'yes'])
-    """
-    counts, rows_of = _groups(frame, group)
-    one, two = _choose_groups(counts, group, first, second)
-    return rows_of(one), rows_of(two), one, two
-
-
-def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = None) -> dict[str, Any]:
-    """Split one table into as many as a column names groups.
-
-    Parameters
-    ----------
-    frame : pandas, polars or Arrow table, or AnnData
-        Polars frames come back as Arrow tables.
-    group : str
-        The column, of AnnData one of ``obs``; it is left out of the tables returned.
-    chosen : sequence, optional
+    groups : sequence, optional
         The groups wanted, matched as text. Left out, all of them, in order of appearance; then no row may be
         without a group.
 
@@ -74,23 +40,34 @@ def split_all_groups(frame: Any, group: str, chosen: Sequence[object] | None = N
     dict of str to frame
         The groups as text, each with its rows.
 
+    Raises
+    ------
+    InputError
+        If there is no such column, or no such group, or if a row belongs to no group.
+
     Examples
     --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]})
-    >>> {name: part["x"].tolist() for name, part in split_all_groups(table, "dose").items()}
+    >>> {name: part["x"].tolist() for name, part in split_groups(table, "dose").items()}
     {'none': [1, 3], 'high': [2]}
+    >>> high, none = split_groups(table, "dose", ["high", "none"]).values()
     """
     counts, rows_of = _groups(frame, group)
-    if chosen is None and _NO_GROUP in counts:
+    if groups is None and _NO_GROUP in counts:
         raise InputError(
             f"column '{group}' names no group in {counts[_NO_GROUP]} of {plural(counts.total(), 'row')}; fill "
-            "it in, or name the groups to compare (--groups)"
+            "it in, or name the groups to compare"
         )
-    wanted = list(counts) if chosen is None else [_asked(value, counts) for value in chosen]
+    if isinstance(groups, str):
+        raise InputError(f"the groups are the text '{groups}'; give a list of groups")
+    wanted = list(counts) if groups is None else [_asked(value, counts) for value in groups]
     absent = [text for text in wanted if text not in counts]
     if absent:
-        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {_counted(counts)}")
+        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {counted(counts)}")
+    repeated = [text for text, times in Counter(wanted).items() if times > 1]
+    if repeated:
+        raise InputError(f"group {join_names(repeated)} is chosen twice; choose others of {counted(counts)}")
     return {text: rows_of(text) for text in wanted}
 
 
@@ -183,28 +160,8 @@ def _asked(value: object, counts: Counter[str]) -> str:
     return text if text in counts or not _WHOLE.fullmatch(text) else text.removesuffix(".0")
 
 
-def _counted(counts: Counter[str]) -> str:
+def counted(counts: Mapping[str, int]) -> str:
+    """Groups and their rows in words, at most a dozen of them."""
     named = [(text.removeprefix("\0"), rows) for text, rows in counts.items()]
     found = ", ".join(f"'{text}' ({plural(rows, 'row')})" for text, rows in named[:12])
     return found + (f" and {len(counts) - 12} more" if len(counts) > 12 else "")
-
-
-def _choose_groups(counts: Counter[str], group: str, first: object, second: object) -> tuple[str, str]:
-    found = _counted(counts)
-    if first is None and second is None:
-        if len(counts) != 2 or _NO_GROUP in counts:
-            raise InputError(
-                f"column '{group}' holds {plural(len(counts), 'group')}: {found}; choose two with first= "
-                "and second=, or compare all with --reference or --pairwise"
-            )
-        one, two = counts
-        return one, two
-    if first is None or second is None:
-        raise InputError(f"only one group of column '{group}' is given; give first= and second=: {found}")
-    one, two = _asked(first, counts), _asked(second, counts)
-    absent = [text for text in (one, two) if text not in counts]
-    if absent:
-        raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {found}")
-    if one == two:
-        raise InputError(f"both groups are '{one}'; give two different ones of {found}")
-    return one, two

@@ -28,7 +28,7 @@ from diffdag.tables.problems import Missing, check_column_names
 from diffdag.tables.readers.npy import load_arrays
 
 if TYPE_CHECKING:
-    from diffdag.tables.readers.batches import Source
+    from diffdag.tables.readers.batches import Kind, Source
 
 SCHEMA = 1
 MOST_ROWS = 2**53  # beyond, doubles skip whole numbers
@@ -146,10 +146,8 @@ class Moments:
         >>> m.n, m.mean
         (3, array([3., 4.]))
         """
-        from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415 - Arrow takes long to import
-
-        choice: Any = {"columns": columns, "drop": drop, "missing": missing}
-        return stream_moments(source, "parquet", **choice, progress=progress).moments
+        choice = {"columns": columns, "drop": drop, "missing": missing, "progress": progress}
+        return stream_moments(source, "parquet", **choice).moments
 
     @classmethod
     def from_csv(
@@ -178,10 +176,8 @@ class Moments:
         >>> m.n, m.mean
         (3, array([4.]))
         """
-        from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415
-
-        choice: Any = {"columns": columns, "drop": drop, "missing": missing}
-        return stream_moments(source, "text", **choice, progress=progress).moments
+        choice = {"columns": columns, "drop": drop, "missing": missing, "progress": progress}
+        return stream_moments(source, "text", **choice).moments
 
     @classmethod
     def from_dask(
@@ -215,7 +211,7 @@ class Moments:
         """
         from diffdag.tables.readers.dask_moments import dask_moments  # noqa: PLC0415
 
-        return dask_moments(collection, names, missing=missing, progress=progress)
+        return dask_moments(collection, cls.from_array, names, missing=missing, progress=progress)
 
     def __repr__(self) -> str:
         return f"<Moments: {self.n:,} rows, {len(self.names):,} variables>"
@@ -292,6 +288,23 @@ def moments_of_sums(names: tuple[str, ...], n: int, mean: FloatArray, scatter: F
     for name, value in (("names", names), ("n", n), ("mean", mean), ("scatter", scatter)):
         object.__setattr__(moments, name, value)
     return moments
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """Moments of all rows, and what was left out on the way, one sentence each."""
+
+    moments: Moments
+    notes: tuple[str, ...]
+
+
+def stream_moments(source: Source, kind: Kind | None = None, **choice: Any) -> Streamed:
+    """Moments of the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+    from diffdag.tables.readers.streaming import stream_sums  # noqa: PLC0415 - Arrow takes long to import
+
+    found = stream_sums(source, kind, **choice)
+    moments = moments_of_sums(found.names, found.sums.n, found.sums.mean, found.sums.scatter)
+    return Streamed(moments, found.notes)
 
 
 def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:

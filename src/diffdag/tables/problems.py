@@ -16,14 +16,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.checks import check_option
-from diffdag._base.errors import InputError
-from diffdag._base.words import NAMES_SHOWN, drop_words, join_names, option_words, plural, table_words
+from diffdag._base.errors import InputError, Problem, raise_problems
+from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words
 
 Missing = Literal["error", "drop"]
 
-CHOOSE = "choose columns with columns= (--columns) or leave some out with drop= (--drop)"
-_EXCEL = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+LEAST_ROWS = 3  # that a covariance needs
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
 # Of these, those that a decimal mark alone does not explain.
@@ -59,55 +57,26 @@ class NonNumericColumn(NamedTuple):
         return "numbers" if isinstance(self.value, str) and _reads_as_number(text) else "text"
 
 
-class TableProblem(NamedTuple):
-    """Something that is wrong with the tables, and what can be done about it."""
-
-    what: str
-    drop: tuple[str, ...] = ()  # leave these columns out
-    them: str = ""  # what to call them
-    fix: str = ""  # or do this
-    rows: bool = False  # or leave out the rows with missing values
-
-
 # What is said of one column, of several, and what to do other than to leave them out.
 _KINDS = {
-    "text": ("column {} is not numeric", "columns {} are not numeric", ""),
-    "dates": ("column {} holds dates", "columns {} hold dates", ""),
+    "text": ("is not numeric", "are not numeric", ""),
+    "dates": ("holds dates", "hold dates", ""),
     "numbers": (
-        "column {} holds numbers as text",
-        "columns {} hold numbers as text",
+        "holds numbers as text",
+        "hold numbers as text",
         "turn text into numbers, all written the same way",
     ),
     "commas": (
-        "column {} has commas or spaces within numbers",
-        "columns {} have commas or spaces within numbers",
+        "has commas or spaces within numbers",
+        "have commas or spaces within numbers",
         "write numbers with a decimal point and without thousands separators",
     ),
     "thousands": (
-        "column {} has commas or spaces within numbers",
-        "columns {} have commas or spaces within numbers",
+        "has commas or spaces within numbers",
+        "have commas or spaces within numbers",
         "write numbers without thousands separators",
     ),
 }
-
-
-def raise_problems(problems: Sequence[TableProblem], dropped: Iterable[str] = ()) -> None:
-    """Raise one error that says all that is wrong; `dropped` are columns that are left out already."""
-    if not problems:
-        return
-    new = list(dict.fromkeys(name for problem in problems for name in problem.drop))
-    out = CHOOSE if len(new) > NAMES_SHOWN else f"leave {{}} out with {drop_words([*dropped, *new])}"
-    if len(problems) == 1:
-        (problem,) = problems
-        ways = [out.replace("{}", problem.them or ("it" if len(new) == 1 else "them"), 1)] if new else []
-        raise InputError(f"{problem.what}; {', or '.join([*ways, *filter(None, [problem.fix])])}")
-    fixes = dict.fromkeys(problem.fix for problem in problems if not problem.drop and not problem.rows)
-    rows = f"rows with missing values with {option_words('missing', 'drop')}"
-    ways = [out.replace("{}", "columns", 1)] if new else []
-    ways += [rows if new else f"leave out {rows}"] if any(problem.rows for problem in problems) else []
-    remedy = "; ".join(filter(None, [*fixes, " and ".join(ways)]))
-    found = "; ".join(problem.what for problem in problems)
-    raise InputError(f"{len(problems)} things are in the way: {found}; {remedy}")
 
 
 def by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
@@ -133,74 +102,77 @@ def check_column_names(
     if names is None:
         return None
     if isinstance(names, str):
-        raise InputError(f"{option}= is the text '{names}'; give a list of column names")
+        raise InputError(Option(option), f" is the text '{names}'; give a list of column names")
     if not isinstance(names, Iterable):
-        raise InputError(f"{option}= is {names!r}; give a list of column names")
+        raise InputError(Option(option), f" is {names!r}; give a list of column names")
     chosen = [str(name) for name in names]
     repeated = [name for name, count in Counter(chosen).items() if count > 1]
     if repeated:
-        raise InputError(f"{join_names(repeated)} appears more than once in {option}=; name each column once")
+        raise InputError(
+            f"{join_names(repeated)} appears more than once in ", Option(option), "; name each column once"
+        )
     everything = dict.fromkeys(name for table in known for name in table)
     unknown = [name for name in chosen if name not in everything]
     if unknown:
         close = difflib.get_close_matches(unknown[0], everything, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"the columns are {join_names(everything)}"
-        raise InputError(f"{option}= names {join_names(unknown)}, which no table has; {hint}")
+        raise InputError(Option(option), f" names {join_names(unknown)}, which no table has; {hint}")
     return chosen
 
 
-def find_lost(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> list[TableProblem]:
-    """Columns that only one of two tables has."""
-    have, wanted = (dict.fromkeys(names) for names in (first, second))
-    lost = ([name for name in wanted if name not in have], [name for name in have if name not in wanted])
+def find_unmatched(lost: Sequence[Sequence[str]], labels: Sequence[str]) -> list[Problem]:
+    """Columns that only one of two tables has, by the table that lacks them."""
     absent = [
         f"{join_names(names)} missing in {table_words(label)}"
         for label, names in zip(labels, lost, strict=True)
         if names
     ]
     what = f"the two tables have different columns: {', '.join(absent)}"
-    return [TableProblem(what, (*lost[0], *lost[1]))] if absent else []
+    names = (*lost[0], *lost[1])
+    return [Problem("unmatched", what, names, (Option("drop", names),))] if absent else []
 
 
 def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tuple[str, str]) -> None:
     """Refuse tables over different variables."""
-    raise_problems(find_lost(first, second, labels))
+    have, wanted = (dict.fromkeys(names) for names in (first, second))
+    lost = [name for name in wanted if name not in have], [name for name in have if name not in wanted]
+    raise_problems(find_unmatched(lost, labels))
 
 
-def check_file_type(name: str) -> None:
-    """Refuse a spreadsheet with what to do instead."""
-    if name.lower().endswith(_EXCEL):
-        raise InputError(f"'{name}' is a spreadsheet, which is not read; save the sheet as CSV (UTF-8)")
-
-
-def check_missing_option(missing: str) -> None:
+def check_missing_option(missing: object) -> None:
     """Check the value of ``missing=``."""
-    check_option(
-        "missing", missing, ("error", "drop"), f"missing='{missing}' is not known; use 'error' or 'drop'"
-    )
+    if not isinstance(missing, str) or missing not in ("error", "drop"):
+        given = "missing=None" if missing is None else Option("missing", missing)
+        raise InputError(given, " is not known; use 'error' or 'drop'")
 
 
-def find_text(unfit: Sequence[NonNumericColumn]) -> list[TableProblem]:
+def find_text(unfit: Sequence[NonNumericColumn]) -> list[Problem]:
     """Columns that hold something else than numbers, by what they hold."""
     problems = []
-    labels = {column.label for column in unfit}
-    for kind, (one, several, fix) in _KINDS.items():
+    for kind in _KINDS:
         found = [column for column in unfit if column.kind == kind]
         names = tuple(dict.fromkeys(column.name for column in found))
         if names:
-            both = " in both tables" if len(labels) == 2 and len(found) == 2 * len(names) else ""
-            what = (one if len(names) == 1 else several).format(join_names(names))
-            problems.append(
-                TableProblem(f"{what}{both} ({_example(found[0], names)})", () if fix else names, fix=fix)
-            )
+            what, advice = describe_text(found)
+            which = f"{'column' if len(names) == 1 else 'columns'} {join_names(names)}"
+            remedies = () if advice else (Option("drop", names),)
+            problems.append(Problem(kind, f"{which} {what}", names, remedies, advice))
     return problems
 
 
-def _example(column: NonNumericColumn, names: Sequence[str]) -> str:
+def describe_text(found: Sequence[NonNumericColumn], both: str = "both tables") -> tuple[str, str]:
+    """What columns of one kind hold, with an example, and what to do; `both` is what to call the two tables."""
+    names = {column.name for column in found}
+    one, several, advice = _KINDS[found[0].kind]
+    where = f" in {both}" if len(found) == 2 * len(names) else ""
+    return f"{one if len(names) == 1 else several}{where} ({_example(found[0], alone=len(names) == 1)})", advice
+
+
+def _example(column: NonNumericColumn, *, alone: bool) -> str:
     place = column.place()
     if not place:
         return f"{column.shown!r} in row {column.row} of '{column.name}' in {table_words(column.label)}"
-    which = f" of '{column.name}'" if len(names) > 1 else ""
+    which = "" if alone else f" of '{column.name}'"
     return f"{column.shown!r}{which} in {place}"
 
 
@@ -209,18 +181,15 @@ def check_numeric(unfit: Sequence[NonNumericColumn]) -> None:
     raise_problems(find_text(unfit))
 
 
-def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[TableProblem]:
+def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[Problem]:
     """Whether a table is too small to estimate a covariance from."""
+    table = table_words(label)
     if p < 2:
-        return [
-            TableProblem(
-                f"{table_words(label)} has {plural(p, 'column')} to compare", fix="at least 2 are needed"
-            )
-        ]
-    if n < 3:
-        return [
-            TableProblem(f"{table_words(label)} has {plural(n, 'row')} {rows}", fix="at least 3 are needed")
-        ]
+        what = f"{table} has {plural(p, 'column')} to compare"
+        return [Problem("too-few-columns", what, advice="at least 2 are needed")]
+    if n < LEAST_ROWS:
+        what = f"{table} has {plural(n, 'row')} {rows}"
+        return [Problem("too-few-rows", what, advice=f"at least {LEAST_ROWS} are needed")]
     return []
 
 
@@ -230,9 +199,12 @@ def check_shape(n: int, p: int, label: str) -> None:
 
 
 def find_counts(
-    what: str, counts: Sequence[tuple[str, dict[str, int]]], fix: str, *, rows: bool = False
-) -> list[TableProblem]:
-    """Values of one unusable kind, counted per column of each table."""
+    kind: Literal["infinite", "missing"],
+    counts: Sequence[tuple[str, dict[str, int]]],
+    *,
+    droppable: bool = True,
+) -> list[Problem]:
+    """Values of one unusable kind, counted per column of each table; can rows with missing ones be dropped?"""
     found = [
         f"{', '.join(f'{count} in {name!r}' for name, count in list(columns.items())[:NAMES_SHOWN])}"
         f"{f' and {len(columns) - NAMES_SHOWN} more' if len(columns) > NAMES_SHOWN else ''} "
@@ -240,22 +212,32 @@ def find_counts(
         for label, columns in counts
         if columns
     ]
-    return [TableProblem(f"{what} values: {' and '.join(found)}", fix=fix, rows=rows)] if found else []
+    names = tuple(dict.fromkeys(name for _, columns in counts for name in columns))
+    return [unusable_values(kind, f"{kind} values: {' and '.join(found)}", names, droppable)] if found else []
 
 
-def check_counts(what: str, counts: Sequence[tuple[str, dict[str, int]]], remedy: str) -> None:
-    """Refuse values of one unusable kind, counted per column of each table."""
-    raise_problems(find_counts(what, counts, remedy))
+def unusable_values(kind: str, what: str, names: tuple[str, ...], droppable: bool = True) -> Problem:
+    """A problem of missing or infinite values, and what to do about it."""
+    if kind == "infinite":
+        return Problem(kind, what, names, advice="remove such values or check the export")
+    return Problem(kind, what, names, (Option("missing", "drop"),) if droppable else (), "fill in the gaps")
 
 
-def find_useless(what: str, names: Sequence[Collection[str]], labels: Sequence[str]) -> list[TableProblem]:
+def find_useless(
+    kind: Literal["constant", "empty"],
+    names: Sequence[Collection[str]],
+    labels: Sequence[str],
+    advice: str = "check the export",
+) -> list[Problem]:
     """Columns that are constant or empty, given by table."""
     return [
-        TableProblem(
+        Problem(
+            kind,
             f"{'column' if len(found) == 1 else 'columns'} {join_names(found)} "
-            f"{'is' if len(found) == 1 else 'are'} {what} in {where}",
+            f"{'is' if len(found) == 1 else 'are'} {kind} in {where}",
             tuple(found),
-            fix="check the export",
+            (Option("drop", tuple(found)),),
+            advice,
         )
         for found, where in by_table(names, labels)
         if found
@@ -268,13 +250,17 @@ def check_varies(names: Sequence[str], constant: NDArray[np.bool_], label: str) 
     raise_problems(find_useless("constant", (flat, ()), (label, "")))
 
 
-def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[TableProblem]:
+def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[Problem]:
     """Columns that depend on each other: a set in each table, possibly empty."""
     first, second = names
     both = [(first, "both tables")] if first == second else [*zip(names, map(table_words, labels), strict=True)]
     return [
-        TableProblem(
-            f"columns {join_names(found)} are linearly dependent in {where}", (found[-1],), "one of them"
+        Problem(
+            "dependent",
+            f"columns {join_names(found)} are linearly dependent in {where}",
+            tuple(found),
+            (Option("drop", (found[-1],)),),
+            them="one of them",
         )
         for found, where in both
         if found

@@ -23,6 +23,7 @@ from scipy import stats
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
+from diffdag._base.words import Option, using
 from diffdag.results.difference import Difference
 from diffdag.results.records import Edge
 from diffdag.tables.align import Tables
@@ -148,7 +149,8 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
                 f"{min(first.n, second.n)} rows are too few to measure changes on, with {len(earlier)} "
-                "predecessors; leave split intervals out, or keep fewer variables (max_variables=)"
+                "predecessors; leave split intervals out, or keep fewer variables ",
+                using(Option("max_variables")),
             )
         fit = structure.regression(first, second, i)
         rows = first.n + second.n - 2 - len(earlier) - len(causes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import glob
 import os
 import sys
 import warnings
@@ -33,7 +32,7 @@ SecondTable = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", "--group-key", help="Column of A (of obs, in .h5ad) that names each row's group."),
+    typer.Option("--group", help="Column of A (of obs, in .h5ad) that names each row's group."),
 ]
 Layer = Annotated[str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")]
 Genes = Annotated[
@@ -44,15 +43,6 @@ SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take
 Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
 Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
 MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
-# What several commands tell the model.
-Noise = Annotated[
-    str | None, typer.Option(help="auto, or equal if no noise variance differs between the conditions.")
-]
-KnownOrder = Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")]
-CovarianceKind = Annotated[
-    str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
-]
-# What several commands take besides.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Dask = Annotated[
     str | None,
@@ -83,7 +73,6 @@ def run(arguments: Sequence[str]) -> int:
         0 done, 2 bad input or usage, 130 interrupted.
     """
     try:
-        _check_spellings(arguments)
         with _warnings_as_lines():
             code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
             sys.stdout.flush()
@@ -116,15 +105,8 @@ def run(arguments: Sequence[str]) -> int:
 
         if not isinstance(error, InputError):
             raise
-        say(f"error: {error}")
+        say(f"error: {error.words('shell')}")
     return BAD_INPUT
-
-
-def _check_spellings(arguments: Sequence[str]) -> None:
-    """Refuse an option that is given under both of its names: the second would silently win."""
-    given = {word.split("=")[0] for word in arguments}
-    if {"--group", "--group-key"} <= given:
-        refuse("--group and --group-key are the same option; give one of them")
 
 
 def _unread() -> int:
@@ -136,11 +118,10 @@ def _unread() -> int:
 
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
-    from diffdag._base.words import at_command_line  # noqa: PLC0415
     from diffdag.report.format import printable  # noqa: PLC0415
 
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
-        print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)
+        print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -186,91 +167,6 @@ def _options(
     ] = False,
 ) -> None:
     pass
-
-
-def read_pair(
-    first: Path,
-    second: Path | None,
-    group: str | None,
-    first_group: str | None,
-    second_group: str | None,
-    layer: str | None = None,
-    genes: str | None = None,
-    **choice: Any,
-) -> tuple[Any, Any, tuple[str, str]]:
-    """Read two files, or one file in two groups, and what to call them.
-
-    Tables come back as they are. With a `choice` (columns, drop, missing), for commands that do without rows,
-    files of moments, folders and patterns come back as the moments of what is chosen.
-    """
-    from diffdag.tables.align import read_table  # noqa: PLC0415
-    from diffdag.tables.groups import split_groups  # noqa: PLC0415
-
-    if group is not None and second is None:
-        if choice and _reduced(first):
-            refuse(f"--group splits the rows of one table, which '{first}' is not; give two sets of moments")
-        table = read_table(first, text=[group], layer=layer, genes=genes)
-        one, two, *labels = split_groups(table, group, first_group, second_group)
-        return one, two, (labels[0], labels[1])
-    if group is not None or second is None:
-        refuse("the two conditions are not clear; give two tables, or one table and --group")
-    if first_group is not None or second_group is not None:
-        refuse("--first and --second choose groups; say in which column with --group")
-    paths = (first, second)
-    stems = [path.name.split(".")[0] for path in paths]
-    names = stems if stems[0] != stems[1] and "*" not in "".join(stems) else [str(path) for path in paths]
-    if choice and any(_reduced(path) for path in paths):
-        if layer is not None or genes is not None:
-            refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
-        return *_read_moments(paths, **choice), (names[0], names[1])
-    one, two = (read_table(path, layer=layer, genes=genes) for path in paths)
-    return one, two, (names[0], names[1])
-
-
-def _reduced(path: Path) -> bool:
-    """Whether only moments will be known: of a file of them, or of too many rows to hold."""
-    from diffdag.tables.moments import holds_moments  # noqa: PLC0415
-
-    return path.is_dir() or (not path.exists() and glob.has_magic(str(path))) or holds_moments(path)
-
-
-def _read_moments(
-    paths: Sequence[Path],
-    *,
-    columns: list[str] | None = None,
-    drop: list[str] | None = None,
-    missing: str = "error",
-) -> tuple[Any, Any]:
-    """Load files of moments, and reduce what is given as rows."""
-    from diffdag.tables.moments import Moments, choose, holds_moments  # noqa: PLC0415
-    from diffdag.tables.readers.files import check_file  # noqa: PLC0415
-    from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415
-
-    saved = [path for path in paths if holds_moments(path)]
-    tables = [path for path in paths if not _reduced(path)]
-    for path in tables:
-        check_file(path)
-    if saved and tables:
-        refuse(f"'{saved[0]}' holds moments and '{tables[0]}' is a table; reduce it with diffdag moments first")
-    if saved and missing != "error":
-        refuse(f"--missing acts on rows, and '{saved[0]}' holds moments; leave it out")
-    loaded = {path: Moments.load(path) for path in saved}
-    held = {name for moments in loaded.values() for name in moments.names}
-    # What no file of moments has must go before the rows are read: it need not be numbers.
-    early = [name for name in drop or () if name not in held] if saved else drop
-    both = []
-    for path in paths:
-        if path in loaded:
-            both.append(loaded[path])
-            continue
-        streamed = stream_moments(path, columns=columns, drop=early, missing=missing, progress=True)  # type: ignore[arg-type]
-        for note in streamed.notes:
-            say(f"note: {note}")
-        both.append(streamed.moments)
-    if not saved:
-        return both[0], both[1]
-    late = drop if len(saved) == len(paths) else [name for name in drop or () if name in held]
-    return choose(both[0], both[1], columns, late)
 
 
 @contextlib.contextmanager

@@ -27,13 +27,13 @@ def moments(
     if not out.parent.is_dir():
         refuse(f"--out '{out}': its folder does not exist; create it first")
     check_folder(out.parent)
-    from diffdag.tables.readers.streaming import stream_moments  # noqa: PLC0415
+    from diffdag.tables.moments import stream_moments  # noqa: PLC0415
 
     streamed = stream_moments(
         files,
         columns=split_names(columns),
         drop=split_names(drop),
-        missing=missing,  # type: ignore[arg-type]  # checked there
+        missing=missing,
         progress=True,
     )
     path = streamed.moments.save(out)

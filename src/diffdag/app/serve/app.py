@@ -81,7 +81,7 @@ def make_app(session: Session, port: int) -> Starlette:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    said = {"error": str(error)}
+    said = {"error": error.words("page") if isinstance(error, InputError) else str(error)}
     if isinstance(error, LostError):
         said["log"] = error.log
     return Json(said, status_code=STATUS.get(type(error), 422))

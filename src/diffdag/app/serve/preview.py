@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +13,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.words import join_names, plural
-from diffdag.tables.align import Source, align_tables, read_table
+from diffdag.tables.align import align_tables
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.groups import count_groups, split_groups
+from diffdag.tables.inspect import ColumnReport, inspect_columns
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import find_dependent, find_text, raise_problems
-from diffdag.tables.readers.files import TEXT, kind_of
+from diffdag.tables.problems import LEAST_ROWS, describe_text, find_dependent
+from diffdag.tables.readers.endings import TEXT, kind_of
+from diffdag.tables.readers.files import read_table
 
 MOST_GROUPS = 20
-LEAST_ROWS = 3
 SPARSE = 0.5  # a column with a larger share of gaps would cost too many rows
 WIDEST = 500  # columns of which to look at linear dependence
 
 
-@dataclass
-class Column:
-    """One column of the two tables, and whether to compare it."""
-
-    name: str
-    why: str = ""  # what is the matter with it
-    use: bool = True
-    can: bool = True  # whether the user may decide otherwise
-    gaps: tuple[int, int] = (0, 0)
-
-    def refuse(self, why: str) -> None:
-        """Leave it out for good."""
-        self.use, self.can, self.why = False, False, why
-
-    def doubt(self, why: str) -> None:
-        """Leave it out unless the user says otherwise."""
-        self.use, self.why = False, why
+# What is the matter with a column, by its fault: with its name, or with its values in one table or both.
+_NAMED = {
+    "row-labels": "holds row labels",
+    "no-name": "has no name",
+    "duplicate-name": "the name appears more than once",
+}
+_FAULTS = {
+    "infinite": "holds infinite values in",
+    "empty": "empty in",
+    "constant": "the same value in every row of",
+    "extreme-scale": "varies by too little or too much to be squared in",
+}
 
 
 def group_columns(table: Any) -> list[str]:
@@ -94,15 +88,15 @@ def read_pair(
     """Two tables and what to call them: two files, or two groups of one."""
     if len(paths) == 1:
         table = read_table(paths[0], text=[group])
-        one, two, *names = split_groups(table, group, first, second)
-        return one, two, (names[0], names[1])
+        (one, before), (two, after) = split_groups(table, group, [first, second]).items()
+        return before, after, (one, two)
     same = labels[0] == labels[1]
     names = [f"{label} ({place})" for label, place in zip(labels, ("first", "second"), strict=True)]
     chosen = names if same else labels
     return read_table(paths[0]), read_table(paths[1]), (chosen[0], chosen[1])
 
 
-def look(
+def preview_tables(
     paths: Sequence[Path],
     labels: Sequence[str],
     *,
@@ -128,11 +122,11 @@ def look(
     table = read_table(paths[0], text=[group] if group else [])
     candidates = group_columns(table)
     if group:
-        return _look_at_groups(table, candidates, (group, first, second), drop)
+        return _preview_groups(table, candidates, (group, first, second), drop)
     for likely in candidates:
         with contextlib.suppress(InputError):
             written = _as_written(table, paths[0], likely)
-            return _look_at_groups(written, candidates, (likely, "", ""), drop)
+            return _preview_groups(written, candidates, (likely, "", ""), drop)
     raise InputError(
         f"no column of '{labels[0]}' says to which of two conditions a row belongs (it would hold a few "
         "different values, each in several rows); choose a second file, one for each condition"
@@ -145,7 +139,7 @@ def _as_written(table: Any, path: Path, group: str) -> Any:
     return table if text else read_table(path, text=[group])
 
 
-def _look_at_groups(
+def _preview_groups(
     table: Any, candidates: list[str], choice: tuple[str, str, str], drop: Sequence[str] | None
 ) -> dict[str, Any]:
     """Describe two groups of one table: those that are chosen, or else the usual ones."""
@@ -153,12 +147,12 @@ def _look_at_groups(
     groups = count_groups(table, group)
     if not (first and second):
         first, second = _usual(groups, group)
-    one, two, *names = split_groups(table, group, first, second)
+    (before, one), (after, two) = split_groups(table, group, [first, second]).items()
     return {
         "candidates": candidates if group in candidates else [group, *candidates],
         "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
-        "choice": {"group": group, "first": names[0], "second": names[1]},
-        **compare(one, two, (names[0], names[1]), drop, both="both groups"),
+        "choice": {"group": group, "first": before, "second": after},
+        **compare(one, two, (before, after), drop, both="both groups"),
     }
 
 
@@ -181,80 +175,51 @@ def compare(
     both: str = "both tables",
 ) -> dict[str, Any]:
     """Describe two tables; `both` is what to call the two of them."""
-    sources = [Source.of(table, label) for table, label in zip((first, second), labels, strict=True)]
-    columns = {name: Column(name) for source in sources for name in source.names}
-    _match(columns, sources)
-    open_ones = [column for column in columns.values() if column.use]
-    _refuse_text(open_ones, sources, both)
-    open_ones = [column for column in open_ones if column.use]
-    names = [column.name for column in open_ones]
-    values = [source.values(names) for source in sources]
-    for k, column in enumerate(open_ones):
-        _judge(column, [table[:, k] for table in values], labels, both)
-    if drop is not None:
-        unwanted = set(drop)
-        for column in open_ones:
-            column.use = column.can and column.name not in unwanted
-    used = [k for k, column in enumerate(open_ones) if column.use]
+    seen = inspect_columns(first, second, labels=labels)
+    place = {name: k for k, name in enumerate(seen.names)}
+    columns: list[dict[str, Any]] = []
+    unwanted = None if drop is None else set(drop)
+    for report in seen.columns:
+        fault = _fault_words(report, labels, both)
+        k = place.get(report.name)
+        doubt = "" if fault or k is None else _doubt(report, [array[:, k] for array in seen.arrays])
+        can = not any(report.faults)
+        use = can and (not doubt if unwanted is None else report.name not in unwanted)
+        why = fault or doubt or " and ".join(_gap_words(report.gaps, labels))
+        columns.append({"name": report.name, "why": why, "use": use, "can": can, "gaps": report.gaps})
+    used = [place[column["name"]] for column in columns if column["use"]]
     return {
         "labels": labels,
-        "rows": [source.rows for source in sources],
-        "complete": [int((~np.isnan(table[:, used]).any(axis=1)).sum()) for table in values],
-        "columns": [asdict(column) for column in columns.values()],
-        "problem": _problem(first, second, columns.values(), labels),
+        "rows": [source.rows for source in seen.sources],
+        "complete": [int((~np.isnan(array[:, used]).any(axis=1)).sum()) for array in seen.arrays],
+        "columns": columns,
+        "problem": _problem(first, second, columns, labels),
     }
 
 
-def _match(columns: dict[str, Column], sources: Sequence[Source]) -> None:
-    """Refuse columns that the two tables do not share, or that cannot be told from others."""
-    counts = [Counter(source.names) for source in sources]
-    row_labels = set().union(*(source.row_labels() for source in sources))
-    for name, column in columns.items():
-        present = [source.label for source, count in zip(sources, counts, strict=True) if count[name]]
-        if name in row_labels:
-            column.refuse("holds row labels")
-        elif not name:
-            column.refuse("has no name")
-        elif len(present) == 1:
-            column.refuse(f"only in {present[0]}")
-        elif max(count[name] for count in counts) > 1:
-            column.refuse("the name appears more than once")
+def _fault_words(report: ColumnReport, labels: tuple[str, str], both: str) -> str:
+    """Why a column cannot be compared."""
+    text = [column for column in report.text if column is not None]
+    if text:
+        return "; ".join(filter(None, describe_text(text, both)))
+    if "unmatched" in report.faults:
+        return f"only in {labels[report.faults[0] == 'unmatched']}"
+    faults = [fault for fault in report.faults if fault]
+    if faults and faults[0] in _NAMED:
+        return _NAMED[faults[0]]
+    if len(faults) == 2 and faults[0] == faults[1]:
+        return f"{_FAULTS[faults[0]]} {both}"
+    found = zip(report.faults, labels, strict=True)
+    return " and ".join(f"{_FAULTS[fault]} {label}" for fault, label in found if fault)
 
 
-def _refuse_text(columns: Sequence[Column], sources: Sequence[Source], both: str) -> None:
-    """Refuse columns of text, in the words in which `align_tables` would."""
-    lookup = {column.name: column for column in columns}
-    unfit = [column for source in sources for column in source.unfit(list(lookup))]
-    for name, found in groupby(sorted(unfit, key=lambda column: column.name), lambda column: column.name):
-        problem = find_text([*found])[0]
-        why = problem.what.removeprefix(f"column '{name}' ").replace(" in both tables (", f" in {both} (", 1)
-        lookup[name].refuse("; ".join(filter(None, [why, problem.fix])))
-
-
-def _judge(column: Column, values: Sequence[FloatArray], labels: tuple[str, str], both: str) -> None:
-    """See whether the numbers of a column can be used."""
+def _doubt(report: ColumnReport, values: Sequence[FloatArray]) -> str:
+    """Why a column should be left out unless the user says otherwise."""
     present = [table[~np.isnan(table)] for table in values]
-    column.gaps = (len(values[0]) - len(present[0]), len(values[1]) - len(present[1]))
-    first, second = (_useless(numbers) for numbers in present)
-    if first or second:
-        apart = [f"{why}{label}" for why, label in zip((first, second), labels, strict=True) if why]
-        column.refuse(f"{first}{both}" if first == second else " and ".join(apart))
-        return
     if all(len(numbers) > 2 and (np.diff(numbers) == 1).all() for numbers in present):
-        column.doubt("counts the rows")
-    elif any(gaps > SPARSE * len(table) for gaps, table in zip(column.gaps, values, strict=True)):
-        column.doubt("missing in most rows")
-    elif any(column.gaps):
-        column.why = " and ".join(_gap_words(column.gaps, labels))
-
-
-def _useless(numbers: FloatArray) -> str:
-    """Why the numbers of one table cannot be used, up to the table's name."""
-    if np.isinf(numbers).any():
-        return "holds infinite values in "
-    if not len(numbers):
-        return "empty in "
-    return "the same value in every row of " if numbers.min() == numbers.max() else ""
+        return "counts the rows"
+    sparse = any(gaps > SPARSE * len(table) for gaps, table in zip(report.gaps, values, strict=True))
+    return "missing in most rows" if sparse else ""
 
 
 def _gap_words(gaps: tuple[int, int], labels: tuple[str, str]) -> Iterator[str]:
@@ -263,10 +228,10 @@ def _gap_words(gaps: tuple[int, int], labels: tuple[str, str]) -> Iterator[str]:
             yield f"missing in {plural(count, 'row')} of {label}"
 
 
-def _problem(first: Any, second: Any, columns: Any, labels: tuple[str, str]) -> str | None:
+def _problem(first: Any, second: Any, columns: Sequence[dict[str, Any]], labels: tuple[str, str]) -> str | None:
     """What would stop the estimation, in words."""
-    drop = [column.name for column in columns if not column.use]
-    used = [column.name for column in columns if column.use]
+    drop = [column["name"] for column in columns if not column["use"]]
+    used = [column["name"] for column in columns if column["use"]]
     if len(used) < 2:
         which = f": {join_names(used)}" if used else ""
         return (
@@ -280,5 +245,5 @@ def _problem(first: Any, second: Any, columns: Any, labels: tuple[str, str]) -> 
             dependent = [dependent_columns(moments.n, moments.scatter) for moments in both]
             raise_problems(find_dependent([[tables.names[k] for k in found] for found in dependent], labels))
     except InputError as error:
-        return str(error)
+        return error.words("page")
     return None

@@ -60,7 +60,7 @@ class Session:
         return path
 
     def look(self, files: object, options: object, leash: Cancellation | None = None) -> dict[str, Any]:
-        """What tables hold, as `diffdag.app.serve.preview.look` says it; `leash` ends it early."""
+        """What tables hold, as `diffdag.app.serve.preview.preview_tables` says it; `leash` ends it early."""
         tables, wanted = self._find(files), check_options(options)
         if isinstance(options, dict) and "drop" not in options:
             wanted["drop"] = None  # nobody has chosen yet

@@ -16,10 +16,9 @@ from starlette.concurrency import run_in_threadpool
 
 from diffdag._base.errors import InputError
 from diffdag.report.format import printable
-from diffdag.tables.problems import check_file_type
+from diffdag.tables.readers.endings import ARRAYS, FEATHER, PARQUET, TEXT, check_file_type
 
-TEXT = (".csv", ".tsv", ".txt")
-ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".pq", ".feather", ".arrow", ".npy", ".npz")
+ENDINGS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), *PARQUET, *FEATHER, *ARRAYS)
 MEGABYTE = 1_000_000
 MOST = 24  # files kept at a time; what was not used for longest goes first
 ROOM = 4  # times the limit of one file: what all of them may take

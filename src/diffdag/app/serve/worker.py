@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from diffdag._base.atomic import write_atomic
 from diffdag._base.errors import InputError, describe_resource_error, is_out_of_resources
-from diffdag._base.words import OPTION
 from diffdag.app.serve.child import NO_ROOM
-from diffdag.tables.problems import CHOOSE
 
 PAUSE = 0.2  # seconds between two words about progress
 
@@ -26,33 +24,31 @@ PAUSE = 0.2  # seconds between two words about progress
 def main(folder: Path, said: BinaryIO) -> None:
     """Do the task of a folder; `said` takes lines about progress."""
     task = json.loads((folder / "task.json").read_bytes())
-    tables = task.get("tables", [])
+    named = partial(_name_files, folder=folder, tables=task.get("tables", []))
     try:
         answer = TASKS[task["kind"]](folder, task, _teller(said))
     except InputError as error:
-        answer = {"error": _in_words_of_page(str(error), folder, tables)}
+        answer = {"error": named(error.words("page"))}
     except (MemoryError, OSError) as error:
         if not is_out_of_resources(error):
             raise
         traceback.print_exc()
         answer = {"error": describe_resource_error(error)}
     if answer.get("problem"):
-        answer["problem"] = _in_words_of_page(answer["problem"], folder, tables)
+        answer["problem"] = named(answer["problem"])
     for column in answer.get("columns", ()):
-        column["why"] = _in_words_of_page(column["why"], folder, tables)
+        column["why"] = named(column["why"])
     try:
         write_atomic(folder / "answer.json", json.dumps(answer))
     except OSError:
         sys.exit(NO_ROOM)
 
 
-def _in_words_of_page(message: str, folder: Path, tables: list[dict[str, str]]) -> str:
-    """Name files as the user does, and what to do as the page does."""
+def _name_files(message: str, folder: Path, tables: list[dict[str, str]]) -> str:
+    """Name files as the user does, not as they are called in the folder of the task."""
     for table in tables:
         message = message.replace(str(folder / table["file"]), table["name"])
-    message = message.replace(f"{folder}{os.sep}", "")
-    message = message.replace(CHOOSE, "leave out these columns (under Checks)")
-    return re.sub(rf" with {OPTION.pattern}", " (under Checks)", message)
+    return message.replace(f"{folder}{os.sep}", "")
 
 
 def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
@@ -71,11 +67,11 @@ def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
 
 
 def _look(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
-    from diffdag.app.serve.preview import look  # noqa: PLC0415 - each kind of task loads its own
+    from diffdag.app.serve.preview import preview_tables  # noqa: PLC0415 - each kind of task loads its own
 
     paths = [folder / table["file"] for table in task["tables"]]
     wanted = {name: task["options"][name] for name in ("group", "first", "second", "drop")}
-    return look(paths, [table["label"] for table in task["tables"]], **wanted)
+    return preview_tables(paths, [table["label"] for table in task["tables"]], **wanted)
 
 
 def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, str], None]) -> dict[str, Any]:

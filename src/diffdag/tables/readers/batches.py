@@ -19,17 +19,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from diffdag._base.errors import InputError
-from diffdag.tables.problems import check_file_type
-from diffdag.tables.readers.files import (
-    PARQUET,
-    TEXT,
-    check_file,
-    header_of,
-    kind_of,
-    reading,
-    report_text_error,
-    text_options,
-)
+from diffdag.tables.readers.endings import PARQUET, TEXT, kind_of
+from diffdag.tables.readers.files import check_file, header_of, reading, report_text_error, text_options
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Kind = Literal["parquet", "text"]
@@ -149,7 +140,6 @@ Part = Parquet | Text
 
 def open_part(path: Path, kind: Kind | None = None) -> Part:
     """A file whose columns are known; a `kind` of None goes by its ending."""
-    check_file_type(str(path))
     check_file(path)
     ending = kind_of(path)
     if kind == "text" or (kind is None and ending in TEXT):

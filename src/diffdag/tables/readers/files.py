@@ -20,18 +20,16 @@ from numpy.typing import NDArray
 
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
-from diffdag._base.words import plural
-from diffdag.tables.problems import NonNumericColumn, check_file_type, check_numeric
+from diffdag._base.words import Option, plural
+from diffdag.tables.problems import NonNumericColumn, check_numeric
 from diffdag.tables.readers.csv_dialect import Header, read_header
+from diffdag.tables.readers.endings import ARRAYS, CELLS, FEATHER, PARQUET, TEXT, check_file_type, kind_of
 from diffdag.tables.readers.h5ad import read_cells
 from diffdag.tables.readers.npy import load_array, load_arrays
 from diffdag.tables.readers.provenance import line_words, mark_origin
 
-TEXT = (".csv", ".tsv", ".txt")
 # What spreadsheets and people write where a number is missing.
 MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "k.A."]
-PARQUET = (".parquet", ".pq")
-CELLS = ".h5ad"
 
 
 def read_table(
@@ -69,14 +67,13 @@ def read_table(
     path = Path(path)
     kind = kind_of(path)
     reader = _READERS.get(kind)
-    check_file_type(str(path))
     check_file(path)
     if path.suffix.lower() == CELLS:
         with reading(path, kind):
             return read_cells(path, layer, genes)
     if layer is not None or genes is not None:
         option = "layer" if layer is not None else "genes"
-        raise InputError(f"{option} is about .h5ad files, and '{path}' is none; leave it out")
+        raise InputError(Option(option), f" is about .h5ad files, and '{path}' is none; leave it out")
     if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
         raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
     with reading(path, kind):
@@ -86,7 +83,8 @@ def read_table(
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not a file, or holds nothing."""
+    """Refuse what is not a file, holds nothing, or is a spreadsheet."""
+    check_file_type(str(path))
     if not path.exists():
         raise InputError(f"file '{path}' does not exist; check the path")
     if path.is_dir():
@@ -119,12 +117,6 @@ def reading(path: Path, kind: str) -> Iterator[None]:
             raise InputError(f"file '{path}' is not UTF-8 text; save it as CSV (UTF-8)") from error
         reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
         raise InputError(f"file '{path}' cannot be read as {kind} ({reason}); check the export") from error
-
-
-def kind_of(path: Path) -> str:
-    """File type by the ending of the name, seen through .gz."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 
 
 def _read_text(path: Path, text: Sequence[str]) -> Any:
@@ -223,8 +215,6 @@ def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Pat
 _READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
     **dict.fromkeys(TEXT, _read_text),
     **dict.fromkeys(PARQUET, _read_parquet),
-    ".feather": _read_feather,
-    ".arrow": _read_feather,
-    ".npy": _read_npy,
-    ".npz": _read_npz,
+    **dict.fromkeys(FEATHER, _read_feather),
+    **dict(zip(ARRAYS, (_read_npy, _read_npz), strict=True)),
 }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
-from diffdag._base.words import join_names
+from diffdag._base.words import Option, join_names, using
 from diffdag.tables.problems import check_column_names
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ class Cells:
         if free is not None and needed > free:
             raise InputError(
                 f"the {label} table has {len(self.rows):,} cells and {count:,} genes, and comparing them takes "
-                f"{needed / 2**30:.1f} GiB of memory, of which {free / 2**30:.1f} are free; choose genes with "
-                "columns= (--columns), or those that vary most (adata[:, adata.var['highly_variable']], "
-                "--genes highly_variable)"
+                f"{needed / 2**30:.1f} GiB of memory, of which {free / 2**30:.1f} are free; choose genes ",
+                using(Option("columns")),
+                ", or read those that vary most ",
+                using(Option("genes", "highly_variable")),
             )
 
 
@@ -204,7 +205,8 @@ def _place(file: Any, layer: str | None, path: Path) -> str:
         has = f"it has {join_names(known)}" if known else "it has none, leave the option out"
         raise InputError(f"'{path}' has no layer '{layer}'; {has}")
     if layer is None and "X" not in file:
-        raise InputError(f"'{path}' has no X; choose a layer (--layer): {join_names(layers) or 'it has none'}")
+        has = join_names(layers) or "there is none"
+        raise InputError(f"'{path}' has no X; choose a layer ", using(Option("layer")), f": {has}")
     return "X" if layer is None else f"layers/{layer}" if layer in layers else "raw/X"
 
 
@@ -212,8 +214,10 @@ def _marked(var: pd.DataFrame, column: str, path: Path) -> set[str]:
     """The genes for which a column of `var` is true."""
     marks = [str(name) for name in var.columns if var[name].dtype in (bool, "boolean")]
     if column not in marks:
-        has = f"there are {join_names(marks)}" if marks else "there are none; choose genes with --columns"
-        raise InputError(f"'{path}' has no column '{column}' in var that is true or false; {has}")
+        told = f"'{path}' has no column '{column}' in var that is true or false; there are "
+        if marks:
+            raise InputError(f"{told}{join_names(marks)}")
+        raise InputError(f"{told}none; choose genes ", using(Option("columns")))
     return {str(name) for name in var.index[var[column].fillna(value=False).astype(bool)]}
 
 

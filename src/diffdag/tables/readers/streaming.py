@@ -1,4 +1,4 @@
-"""Files of any number of rows -> moments, in bounded memory.
+"""Files of any number of rows -> sums, in bounded memory; `diffdag.tables.moments` makes moments of them.
 
 Columns of all files are matched and checked before the first row is read. Of the rows, only sums are kept.
 """
@@ -15,19 +15,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from diffdag._base.checks import check_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import join_names, plural
 from diffdag.tables.accumulator import Accumulator, block_rows
 from diffdag.tables.columns import Source as Columns
 from diffdag.tables.columns import to_float
-from diffdag.tables.moments import Moments, moments_of_sums
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
     check_missing_option,
     check_numeric,
     check_same_columns,
+    unusable_values,
 )
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
 from diffdag.tables.readers.provenance import line_words, mark_origin
@@ -36,14 +36,15 @@ _NARROW = 256  # columns up to which decoding needs the cores more than the prod
 
 
 @dataclass(frozen=True, eq=False)
-class Streamed:
-    """Moments of all rows, and what was left out on the way, one sentence each."""
+class StreamedSums:
+    """Sums over all rows, and what was left out on the way, one sentence each."""
 
-    moments: Moments
+    names: tuple[str, ...]
+    sums: Accumulator
     notes: tuple[str, ...]
 
 
-def stream_moments(
+def stream_sums(
     source: Source,
     kind: Kind | None = None,
     *,
@@ -51,8 +52,8 @@ def stream_moments(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     progress: Progress = None,
-) -> Streamed:
-    """Moments of the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+) -> StreamedSums:
+    """Sums over the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
     check_missing_option(missing)
     parts = [open_part(path, kind) for path in find_files(source, kind)]
     names, notes = _choose(parts, columns, drop)
@@ -65,7 +66,7 @@ def stream_moments(
                 rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
-    return Streamed(rows.moments(), (*notes, *rows.notes()))
+    return StreamedSums(names, rows.sums(), (*notes, *rows.notes()))
 
 
 def _choose(
@@ -139,11 +140,10 @@ class _Rows:
 
     def _clean(self, part: NDArray[np.float64], file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
-        _refuse("infinite", np.isinf(part), self.names, self.row, file, "remove it or check the export")
+        _refuse("infinite", np.isinf(part), self.names, self.row, file)
         gaps = np.isnan(part)
         if self.missing == "error":
-            remedy = "fill it in, or drop such rows with missing='drop' (--missing drop)"
-            _refuse("missing", gaps, self.names, self.row, file, remedy)
+            _refuse("missing", gaps, self.names, self.row, file)
         kept = part[:, ~gaps.any(axis=0)]
         part[:, : kept.shape[1]] = kept
         return int(kept.shape[1])
@@ -154,13 +154,13 @@ class _Rows:
                 self._sums.add(self._block[:, : self._filled].T, overwrite=True)
             self._filled = 0
 
-    def moments(self) -> Moments:
-        """The moments of all rows taken."""
+    def sums(self) -> Accumulator:
+        """The sums over all rows taken."""
         self._flush()
         if self._sums.n == 0:
             why = "every row has missing values" if self._seen else "there are no rows"
             raise InputError(f"{why} in the files given; check the export")
-        return moments_of_sums(self.names, self._sums.n, self._sums.mean, self._sums.scatter)
+        return self._sums
 
     def notes(self) -> tuple[str, ...]:
         """How many rows were dropped, if any."""
@@ -180,16 +180,14 @@ def _numbers(column: Any) -> NDArray[Any]:
     return to_float(pa.chunked_array([column]))
 
 
-def _refuse(
-    what: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part, remedy: str
-) -> None:
+def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part) -> None:
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
-        affected = join_names(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
+        affected = tuple(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
-        raise InputError(f"{what} value of {affected} in {place}; {remedy}")
+        raise_problems([unusable_values(kind, f"{kind} value of {join_names(affected)} in {place}", affected)])
 
 
 def _cores(p: int) -> contextlib.AbstractContextManager[Any]:

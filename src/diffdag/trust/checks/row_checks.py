@@ -21,7 +21,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
-from diffdag.tables.robust import effective_samples
+from diffdag.tables.effective_rows import effective_samples
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, LONGEST, Part, View
 
 FEWEST = 20  # rows for which the transformations are good

@@ -1,0 +1,62 @@
+"""What a command is given: files, folders, patterns, moments, or groups of one file."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from diffdag.app import cli
+from diffdag.app.cli.inputs import read_pair
+from diffdag.tables.inputs import Rows, SavedMoments, Stream, open_input
+from diffdag.tables.moments import Moments
+
+RNG = np.random.default_rng(3)
+FRAME = pd.DataFrame(RNG.standard_normal((30, 3)), columns=["a", "b", "c"])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    FRAME.assign(g=list("uvw") * 10, h=["u", "v"] * 15).to_csv("t.csv", index=False)
+    FRAME.to_csv("plain.csv", index=False)
+    (tmp_path / "many").mkdir()
+    Moments.from_array(FRAME, FRAME.columns).save("m.npz")
+    np.savez("table.npz", FRAME.to_numpy())
+    return tmp_path
+
+
+KINDS = {"t.csv": Rows, "table.npz": Rows, "m.npz": SavedMoments, "many": Stream, "many/*.csv": Stream}
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_a_path_is_one_of_three_things(folder, path):
+    assert type(open_input(folder / path)) is KINDS[path]
+
+
+REFUSED = {
+    "three groups": (
+        ["t.csv", "--group", "g"],
+        "holds 3 groups: 'u' (10 rows), 'v' (10 rows), 'w' (10 rows); choose two with --first and --second, or "
+        "compare all with --reference or --pairwise",
+    ),
+    "one group": (
+        ["t.csv", "--group", "g", "--first", "u"],
+        "only one group of column 'g' is given; give --first and --second, two of 'u'",
+    ),
+    "twice the same": (["t.csv", "--group", "g", "--first", "u", "--second", "u"], "group 'u' is chosen twice"),
+    "folder": (["many", "--group", "g"], "--group splits the rows of one table, which 'many' is not"),
+    "no second": (["t.csv"], "give two tables, or one table and --group"),
+    "gone": (["gone.csv", "plain.csv"], "'gone.csv' does not exist"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_clear_is_refused(folder, capsys, arguments, message):
+    assert cli.run(["fit", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_two_groups_need_no_names(folder):
+    one, two, labels = read_pair(folder / "t.csv", None, "h", None, None)
+    assert (one.num_rows, two.num_rows, labels) == (15, 15, ("u", "v"))
+    assert read_pair(folder / "t.csv", None, "g", "w", "u")[2] == ("w", "u")
+    assert read_pair(folder / "t.csv", folder / "plain.csv", None, None, None)[2] == ("t", "plain")
