@@ -48,7 +48,6 @@ class Kind:
 
 KINDS = (
     Kind("fit --confidence", ("fit", "first.csv", "second.csv", "--confidence", "60", "--test", "99")),
-    Kind("resample", ("resample", "first.csv", "second.csv", "--fits", "60", "--kind", "half")),
     Kind(
         "reproduce figure2",
         ("reproduce", "figure2", "--quick", "--pairs", "2", "--methods", "order,listen,dci-c"),

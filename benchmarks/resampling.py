@@ -13,13 +13,13 @@ import argparse
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
+import joblib
 import numpy as np
 from record import print_table
 
 import diffdag as dd
-from diffdag._base.parallel import find_client
 from diffdag.refits import resample_fits
 
 SEED = 840_300
@@ -29,7 +29,7 @@ BAR = 0.65
 @contextmanager
 def workers(count, tables):
     """A client of a new cluster whose workers have made a fit."""
-    from distributed import LocalCluster  # noqa: PLC0415
+    from distributed import Client, LocalCluster  # noqa: PLC0415
 
     options = {
         "threads_per_worker": 1,
@@ -37,7 +37,7 @@ def workers(count, tables):
         "dashboard_address": "127.0.0.1:0",
         "host": "127.0.0.1",
     }
-    with LocalCluster(n_workers=count, **options) as cluster, find_client(cluster.scheduler_address) as client:
+    with LocalCluster(n_workers=count, **options) as cluster, Client(cluster, set_as_default=False) as client:
         client.run(warm_up, tables)
         yield client
 
@@ -46,9 +46,11 @@ def warm_up(tables):
     dd.DifferenceDAG(n_jobs=1).fit(*tables)
 
 
-def timed(tables, fits, **options):
+def timed(tables, fits, client=None, **options):
+    on = nullcontext() if client is None else joblib.parallel_config(backend="dask", client=client)
     start = time.perf_counter()
-    answer = resample_fits(*tables, fits=fits, **options, model=dd.DifferenceDAG(rng=SEED))
+    with on:
+        answer = resample_fits(*tables, fits=fits, **options, model=dd.DifferenceDAG(rng=SEED))
     return time.perf_counter() - start, answer.found
 
 

@@ -1,20 +1,20 @@
 """Fill docs/supply.md: every package that diffdag brings with it, as installed here and as its index knows it.
 
-    .venv/bin/python docs/make_supply.py
+    .venv/bin/python docs/make_supply.py INDEX
 
-Version, licence and size come from what is installed; the date of the last release and the vulnerabilities that
-are known come from the package index, which therefore has to be reached. Only what stands between
-``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced. The index answers for the newest release of a package
-only: where an older one is installed the table says so, and `pip-audit`, named on the page, asks for exactly
-what is installed.
+INDEX is the address of a package index that tells of its packages as JSON, at INDEX/NAME/json. Version, licence
+and size come from what is installed; the date of the last release and the vulnerabilities that are known come
+from the package index, which therefore has to be reached. Only what stands between ``<!-- begin NAME -->`` and
+``<!-- end -->`` is replaced. The index answers for the newest release of a package only: where an older one is
+installed the table says so, and `pip-audit`, named on the page, asks for exactly what is installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import re
-import ssl
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -26,8 +26,6 @@ from urllib.request import urlopen
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pip._internal.models.index import PyPI  # the index's address, as pip knows it
-from pip._vendor import certifi
 
 from diffdag._base.atomic import write_atomic
 
@@ -123,10 +121,9 @@ def _located(file: object) -> Path:
     return Path(str(file.locate()))  # type: ignore[attr-defined]
 
 
-def newest(name: str) -> Release:
+def newest(index: str, name: str) -> Release:
     """Ask the index."""
-    context = ssl.create_default_context(cafile=ssl.get_default_verify_paths().cafile or certifi.where())
-    with urlopen(f"{PyPI.pypi_url}/{name}/json", timeout=60, context=context) as answer:
+    with urlopen(f"{index.rstrip('/')}/{name}/json", timeout=60) as answer:
         told = json.load(answer)
     days = [datetime.fromisoformat(file["upload_time"]).date() for file in told["urls"]]
     known = {
@@ -158,7 +155,7 @@ def table(packages: dict[str, dict[str, str]], releases: dict[str, Release], tod
     return markdown(COLUMNS, lines)
 
 
-def blocks(today: date) -> dict[str, str]:
+def blocks(index: str, today: date) -> dict[str, str]:
     """The text of every block by name."""
     optional = PROJECT["optional-dependencies"]
     runtime = asked_for(PROJECT["dependencies"])
@@ -166,7 +163,7 @@ def blocks(today: date) -> dict[str, str]:
     tools = asked_for(optional["dev"])
     beside = {name: askers for name, askers in extras.items() if name not in runtime}
     last = {name: askers for name, askers in tools.items() if name not in {**runtime, **extras}}
-    releases = {name: newest(name) for name in (*runtime, *beside, *last)}
+    releases = {name: newest(index, name) for name in (*runtime, *beside, *last)}
     made = f"Looked up {today} with Python {platform.python_version()} on {sys.platform}, {platform.machine()}"
     heavy = sum(megabytes(distribution(name)) for name in runtime)
     return {
@@ -177,7 +174,9 @@ def blocks(today: date) -> dict[str, str]:
 
 
 def main() -> None:
-    texts = blocks(datetime.now(UTC).date())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("index", metavar="INDEX")
+    texts = blocks(parser.parse_args().index, datetime.now(UTC).date())
     write_atomic(PAGE, fill(PAGE.read_text(encoding="utf-8"), texts.__getitem__).encode())
 
 

@@ -222,11 +222,6 @@ def test_thousands_separators_are_called_so(tmp_path, value):
 # The command line.
 
 
-def test_one_option_under_two_names(tmp_path, capsys):
-    assert cli.run(["fit", "t.csv", "--group", "a", "--group-key=b"]) == 2
-    assert "--group and --group-key are the same option; give one of them" in capsys.readouterr().err
-
-
 def test_memory_that_runs_out_is_said_in_one_line(monkeypatch, capsys):
     def fail(*_args, **_options):
         raise MemoryError

@@ -39,7 +39,7 @@ from diffdag.tables.degenerate import check_moments
 from diffdag.tables.effective_rows import independent_rows
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import check_same_columns
-from diffdag.tables.robust import COVARIANCES, RANKED, Covariance, table_moments, table_scores
+from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence
 from diffdag.trust.false_edges import control_false_edges
@@ -386,7 +386,7 @@ def assess(
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
-    ranked = options.covariance in RANKED
+    ranked = options.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
 
 

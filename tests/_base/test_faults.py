@@ -25,12 +25,12 @@ import pytest
 import diffdag as dd
 from diffdag import __main__ as cli
 from diffdag import __main__ as program
-from diffdag._base import parallel
 from diffdag._base.atomic import write_atomic, write_together
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal
 from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
 from diffdag.ordersearch.core.compiled import compiled
+from diffdag.trust.resampling import resample_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = ["plan", "--p", "10", "--changes", "2"]
@@ -69,7 +69,7 @@ def largest_file(size):
 
 class TestKills:
     @pytest.mark.parametrize(
-        ("index", "jobs", "group"), [(0, "2", False), (1, "1", True), (1, "2", True)], ids=str
+        ("index", "jobs", "group"), [(0, "2", False), (2, "1", True), (2, "2", True)], ids=str
     )
     def test_a_killed_run_ends_as_if_nothing_had_happened(self, kills, data, tmp_path, index, jobs, group):
         kind = kills.KINDS[index]
@@ -273,17 +273,16 @@ class TestFiles:
         (tmp_path / "file").write_text("x")
         assert cli.run(["fit", *tables, "--out", str(tmp_path / "file" / "out")]) == 2
         gone = tmp_path / "gone"
-        monkeypatch.setattr("diffdag.app.cli.resample.resamples_text", lambda answer: "")
-        real = dd.resampling.resample_tables
 
         def vanishing(*arguments, **options):
-            answer = real(*arguments, **options)
+            answer = resample_tables(*arguments, **options)
             shutil.rmtree(gone)
             return answer
 
-        monkeypatch.setattr("diffdag.trust.resampling.resample_tables", vanishing)
-        assert cli.run(["resample", *tables, "--fits", "2", "--jobs", "1", "--out", str(gone)]) == 0
-        assert {path.name for path in gone.iterdir()} == {"resamples.csv", "resamples.json"}
+        monkeypatch.setattr("diffdag.pipeline.resample_tables", vanishing)
+        options = ["--resamples", "20", "--permutations", "19", "--jobs", "1"]
+        assert cli.run(["fit", *tables, *options, "--out", str(gone)]) == 0
+        assert {"report.html", "result.json"} <= {path.name for path in gone.iterdir()}
         assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -419,35 +418,3 @@ class TestServe:
         os.utime(old, (past, past))
         remove_abandoned()
         assert list(tmp_path.iterdir()) == [new]
-
-
-class Cluster:
-    """A cluster that ends no task, and how many threads it has whenever it is asked."""
-
-    def __init__(self, threads):
-        self.threads = threads
-        self.thread_condition = threading.Condition()
-
-    def has_ready(self):
-        return not self.threads
-
-    def nthreads(self):
-        now = self.threads.pop(0)
-        if now is None:
-            raise OSError("the scheduler is gone")
-        return {"worker": now} if now else {}
-
-
-@pytest.mark.parametrize(
-    ("threads", "given_up"), [([0] * 40, True), ([0, 0, 1] * 4, False), ([0, 0, None] * 4, False)]
-)
-def test_a_cluster_without_workers_is_given_up(monkeypatch, threads, given_up):
-    monkeypatch.setattr(parallel, "WATCH", 0.0)
-    monkeypatch.setattr(parallel, "LOST", 0.5)
-    cluster = Cluster(threads)
-    if not given_up:
-        parallel._wait_for_one(cluster, cluster)
-        return
-    with pytest.raises(InputError, match=r"no workers for 0.5 seconds; start some, then the same command"):
-        parallel._wait_for_one(cluster, cluster)
-    assert len(cluster.threads) > 20

@@ -14,8 +14,8 @@ import threading
 import time
 import warnings
 from dataclasses import replace
-from importlib import metadata
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import diffdag as dd
 from diffdag import __main__ as cli
 from diffdag._base import parallel
-from diffdag._base.parallel import active_client, collect, find_client, one_blas_thread, run_all
+from diffdag._base.parallel import collect, one_blas_thread, run_all, use_cluster
 from diffdag.refits import resample_fits
 from diffdag.reproduce.experiments import experiment
 from diffdag.reproduce.methods import find_method
@@ -50,13 +50,24 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
-    with find_client(cluster.scheduler_address) as found:
+    from distributed import Client  # noqa: PLC0415
+
+    with Client(cluster.scheduler_address, set_as_default=False) as found:
         try:
             found.wait_for_workers(2, timeout=15)
         except TimeoutError:  # Dask gives a worker up that is killed while it starts
             cluster.scale(len(cluster.workers) + 1)
             found.wait_for_workers(2, timeout=60)
         yield found
+
+
+def on(client):
+    return joblib.parallel_config(backend="dask", client=client)
+
+
+def run_there(client, function, tasks, **options):
+    with on(client):
+        return run_all(function, tasks, **options)
 
 
 def multiply():
@@ -81,7 +92,7 @@ def test_this_machine_gives_the_same_bits(options):
 
 def test_a_cluster_gives_the_same_bits(client):
     local = collect(run_all(multiply(), range(40), shared=(MATRIX,), jobs=2))
-    there = collect(run_all(multiply(), range(40), shared=(MATRIX,), client=client))
+    there = collect(run_there(client, multiply(), range(40), shared=(MATRIX,)))
     assert len(there) == 40
     for one, other in zip(local, there, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -92,12 +103,12 @@ def test_results_come_as_they_end(client):
         time.sleep(1.0 if task == 0 else 0.0)
         return task
 
-    for options in ({"jobs": 2, "prefer": "threads"}, {"client": client}):
-        assert next(run_all(work, range(6), **options)) != (0, 0)
+    for results in (run_all(work, range(6), jobs=2, prefer="threads"), run_there(client, work, range(6))):
+        assert next(results) != (0, 0)
 
 
 def test_nothing_to_do(client):
-    assert list(run_all(abs, [], jobs=2)) == list(run_all(abs, [], client=client)) == []
+    assert list(run_all(abs, [], jobs=2)) == list(run_there(client, abs, [])) == []
 
 
 def test_in_place_tasks_are_asked_for_one_by_one():
@@ -122,7 +133,7 @@ def test_a_worker_that_dies_is_replaced(client, tmp_path):
         return task + float(offset[0])
 
     shared = (np.full(200_000, 0.5),)
-    assert collect(run_all(work, range(30), shared=shared, client=client)) == [k + 0.5 for k in range(30)]
+    assert collect(run_there(client, work, range(30), shared=shared)) == [k + 0.5 for k in range(30)]
     assert os.path.exists(marker)
 
 
@@ -132,7 +143,7 @@ def test_a_task_that_kills_every_worker_is_given_up(client):
 
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     with pytest.raises(dd.InputError, match="every worker that took it died") as caught:
-        list(run_all(work, [1], client=client))
+        list(run_there(client, work, [1]))
     assert "\n" not in str(caught.value)
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
 
@@ -147,7 +158,9 @@ def test_resamples_survive_a_killed_worker(client):
         if done == 3:
             os.kill(victims[0], signal.SIGKILL)
 
-    there = resample_fits(*TABLES, model=model, fits=24, client=client, progress=kill)
+    with on(client):
+        there = resample_fits(*TABLES, model=model, fits=24, progress=kill)
+    assert victims[0] not in client.run(os.getpid).values()
     assert any(wanted.found)
     assert wanted.found == two.found == there.found
     pd.testing.assert_frame_equal(wanted.edges, there.edges)
@@ -169,7 +182,8 @@ def test_compare_on_a_cluster(client):
     here = compare_methods(*TABLES, methods=methods)
     two = compare_methods(*TABLES, methods=methods, n_jobs=2)
     started = []
-    there = compare_methods(*TABLES, methods=methods, client=client, started=started.append)
+    with on(client):
+        there = compare_methods(*TABLES, methods=methods, started=started.append)
     assert started == list(here.graphs) == list(two.graphs) == list(there.graphs) == methods
     for name, graph in here.graphs.items():
         np.testing.assert_array_equal(graph, two.graphs[name])
@@ -187,7 +201,8 @@ def slow_method():
 def test_time_limits_hold_on_a_cluster(client, monkeypatch):
     module = "diffdag.reproduce.methods.compare.find_method"
     monkeypatch.setattr(module, lambda name: slow_method() if name == "slow" else find_method(name))
-    found = compare_methods(*TABLES, methods=["slow", "listen"], limit=0.3, client=client)
+    with on(client):
+        found = compare_methods(*TABLES, methods=["slow", "listen"], limit=0.3)
     assert found.skipped == {"slow": "longer than 0.3 s"}
     assert list(found.graphs) == ["listen"]
 
@@ -208,19 +223,44 @@ def in_a_thread(work):
     return answer[0]
 
 
-def test_a_limit_in_a_thread_counts_its_own_processor_time():
+def test_a_limit_in_a_thread_is_kept_by_a_process_of_its_own():
     def endless():
         while True:
             with contextlib.suppress(Exception):
                 sum(range(1000))
 
-    start = time.thread_time()
-    assert isinstance(in_a_thread(lambda: within(0.2, endless)), TimeUp)
-    assert time.thread_time() - start < 0.2  # the time was another thread's
+    here = os.getpid()
+    start = time.process_time()
+    assert isinstance(in_a_thread(lambda: within(0.3, endless)), TimeUp)
+    assert time.process_time() - start < 0.3  # the time was another process's
+    first = in_a_thread(lambda: within(5, os.getpid))
+    assert first == in_a_thread(lambda: within(5, os.getpid)) != here  # one child, used again
     assert in_a_thread(lambda: within(0.2, lambda: time.sleep(0.4) or "slept")) == "slept"
-    assert in_a_thread(lambda: within(None, lambda: "free")) == "free"
+    assert in_a_thread(lambda: within(None, os.getpid)) == within(5, os.getpid) == here
     assert isinstance(in_a_thread(lambda: within(5, lambda: 1 / 0)), ZeroDivisionError)
     assert isinstance(in_a_thread(lambda: within(5, lambda: sys.exit(3))), SystemExit)
+    assert in_a_thread(lambda: within(5, lambda: print("no answer") or "said")) == "said"
+    assert in_a_thread(lambda: within(5, lambda: nested()(0))) is True
+
+
+def test_a_killed_process_with_a_limit_is_explained_and_replaced():
+    killed = in_a_thread(lambda: within(5, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+    assert isinstance(killed, dd.InputError)
+    assert "a process was killed" in str(killed)
+    assert in_a_thread(lambda: within(5, lambda: "alive")) == "alive"
+
+
+def test_limits_in_several_threads_at_a_time():
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(within(5, lambda: time.sleep(0.5) or os.getpid())))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 3
 
 
 def test_an_error_of_a_task_is_raised_and_the_rest_is_cancelled(client):
@@ -230,9 +270,11 @@ def test_an_error_of_a_task_is_raised_and_the_rest_is_cancelled(client):
         time.sleep(0.05)
         return task
 
-    for options in ({"jobs": 1}, {"jobs": 2, "prefer": "threads"}, {"client": client}):
+    for options in ({"jobs": 1}, {"jobs": 2, "prefer": "threads"}):
         with pytest.raises(KeyError, match="what a task says"):
             list(run_all(work, range(50), **options))
+    with pytest.raises(KeyError, match="what a task says"):
+        list(run_there(client, work, range(50)))
     assert empty(client)
 
 
@@ -253,27 +295,34 @@ def test_who_stops_listening_stops_the_work_and_few_tasks_are_in_flight(client):
             asked.append(k)
             yield k
 
-    results = run_all(abs, tasks(), client=client)
+    results = run_there(client, abs, tasks())
     for _ in range(5):
         next(results)
-    assert 5 <= len(asked) <= 3 * parallel.FEWEST
+    assert 5 <= len(asked) <= 5 + parallel.IN_FLIGHT * 2
     results.close()
     assert empty(client)
 
 
-def test_the_active_client_is_used(cluster):
+def test_the_backend_that_the_caller_set_is_used(cluster):
     from distributed import Client  # noqa: PLC0415
 
     def where(task):
-        return os.getpid()
+        time.sleep(0.1)
+        return os.getpid(), threading.get_ident()
 
-    assert active_client() is None
-    with Client(cluster.scheduler_address) as client:
-        assert active_client() is client
-        with find_client() as found:
-            assert found is client
-        assert os.getpid() not in collect(run_all(where, range(4)))
-    assert collect(run_all(where, range(2), jobs=1)) == [os.getpid()] * 2
+    here = os.getpid()
+    with Client(cluster.scheduler_address):
+        with joblib.parallel_config(backend="dask"):
+            assert here not in dict(collect(run_all(where, range(4), jobs=1)))
+        assert set(dict(collect(run_all(where, range(2), jobs=1)))) == {here}  # a client alone is no wish
+    with use_cluster(cluster.scheduler_address):
+        assert here not in dict(collect(run_all(where, range(4))))
+    with joblib.parallel_config(backend="threading"):
+        assert set(dict(collect(run_all(where, range(4), jobs=2)))) == {here}
+    with joblib.parallel_config(backend="loky"):
+        assert here not in dict(collect(run_all(where, range(4), jobs=2, prefer="threads")))
+    with use_cluster(None):
+        assert set(dict(collect(run_all(where, range(4), jobs=2, prefer="threads")))) == {here}
 
 
 def nested():
@@ -285,8 +334,9 @@ def nested():
 
 
 def test_a_task_starts_no_workers(client):
-    for options in ({"jobs": 1}, {"jobs": 2}, {"jobs": 2, "prefer": "threads"}, {"client": client}):
+    for options in ({"jobs": 1}, {"jobs": 2}, {"jobs": 2, "prefer": "threads"}):
         assert collect(run_all(nested(), range(3), **options)) == [True] * 3
+    assert collect(run_there(client, nested(), range(3))) == [True] * 3
 
 
 def blas_threads():
@@ -317,38 +367,31 @@ def test_one_blas_thread_until_the_last_task_has_ended():
         in_a_thread(usual.restore_original_limits)
 
 
-class OtherCluster:
-    """What a client says of workers that differ."""
-
-    asynchronous = False
-
-    def __init__(self, versions):
-        self.versions = versions
-
-    def run(self, function, package, on_error):
-        assert function is metadata.version
-        return {"tcp://worker:1": self.versions.get(package, metadata.version(package))}
-
-    def nthreads(self):
-        return {}
+def test_workers_that_would_compute_something_else(client, monkeypatch):
+    monkeypatch.setattr(parallel, "_versions", lambda: {"diffdag": "0.0.1", "numpy": np.__version__})
+    with pytest.raises(dd.InputError, match=r"a Dask worker has .* and this program .*'diffdag': '0\.0\.1'"):
+        list(run_there(client, abs, [1]))
 
 
-@pytest.mark.parametrize(
-    ("versions", "says"),
-    [
-        ({"diffdag": metadata.PackageNotFoundError("diffdag")}, "diffdag is not installed on the Dask worker"),
-        ({"diffdag": "0.0.1"}, r"the Dask worker tcp://worker:1 has diffdag 0\.0\.1 and this program"),
-        ({"numpy": "1.0"}, r"has numpy 1\.0"),
-    ],
-)
-def test_workers_that_would_compute_something_else(versions, says):
-    with pytest.raises(dd.InputError, match=says):
-        list(run_all(abs, [1], client=OtherCluster(versions)))
+def test_a_task_that_workers_cannot_import_is_given_up(client):
+    class Foreign:
+        def __reduce__(self):
+            return __import__, ("no_such_module_840",)
+
+    with pytest.raises((ImportError, RuntimeError), match=r"no_such_module_840|deserialization"):
+        list(run_there(client, abs, [Foreign()]))
 
 
-def test_a_cluster_without_workers_is_waited_for_aloud():
-    with pytest.warns(dd.DiffDagWarning, match="no workers yet"):
-        parallel._check_cluster(OtherCluster({}))
+def test_a_cluster_without_workers():
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1") as empty_cluster,
+        Client(empty_cluster, set_as_default=False) as client,
+        joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=0.5),
+        pytest.raises(dd.InputError, match=r"no workers for 0\.5 seconds"),
+    ):
+        list(run_all(abs, [1]))
 
 
 def silent_server():
@@ -373,8 +416,8 @@ def test_addresses_without_a_scheduler(monkeypatch, tmp_path, capsys):
             f"tcp://127.0.0.1:{closed.getsockname()[1]}",
             "nonsense",
         ):
-            for command in (["resample", *tables], ["compare", *tables], ["reproduce", "table1", "--quick"]):
-                if command[0] != "resample" and address != "nonsense":
+            for command in (["path", *tables], ["compare", *tables], ["reproduce", "table1", "--quick"]):
+                if command[0] != "path" and address != "nonsense":
                     continue
                 start = time.perf_counter()
                 assert cli.run([*command, "--dask", address, "--out", str(tmp_path / "out")]) == 2
@@ -392,7 +435,7 @@ def test_jobs_and_dask_exclude_each_other(capsys):
 
 def test_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(dd.InputError, match=r"pip install 'diffdag\[dask\]'"), find_client("tcp://127.0.0.1:1"):
+    with pytest.raises(dd.InputError, match=r"pip install 'diffdag\[dask\]'"), use_cluster("tcp://127.0.0.1:1"):
         pass
 
 

@@ -157,16 +157,6 @@ def test_a_pattern_may_be_in_the_name_of_a_folder(folder, capsys):
     assert answer(capsys, "fit", "first-?/table.parquet", "second-[0-2]/table.parquet") == expected
 
 
-@pytest.mark.parametrize("arguments", [["first.npz", "second.npz"], ["first.csv", "first.npz"]])
-def test_moments_cannot_be_resampled(folder, capsys, arguments):
-    fails(
-        capsys,
-        "'first.npz' holds moments, and this command needs rows; give two tables",
-        "resample",
-        *arguments,
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

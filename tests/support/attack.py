@@ -273,7 +273,7 @@ MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
     "penalty": (0.3, 1, "rate:1", 2.0),
     "threshold": (0.1, 0.0),
     "noise": ("auto", "equal"),
-    "covariance": ("sample", "winsorised", "spearman", "kendall"),
+    "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": (10, (10, 12), "auto"),
     "screen": (2, 3),
     "rng": (0, 7),
@@ -349,17 +349,13 @@ def precision(case: Any, folder: Path) -> None:
 @target(
     lambda dice: (
         tables(dice),
-        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "sizes": ([1],), "by": ("ebic",)}),
+        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "by": ("ebic",)}),
     ),
     1,
 )
 def path(case: Any, folder: Path) -> None:
     (first, second), given = case
-    whole(
-        settings_path(first, second, **{"penalties": [1], "sizes": [1], "n_jobs": 1, **given}).save(
-            folder / "out"
-        )
-    )
+    whole(settings_path(first, second, **{"penalties": [1], "n_jobs": 1, **given}).save(folder / "out"))
 
 
 @target(
@@ -405,7 +401,7 @@ def knowledge(case: Any, folder: Path) -> None:
 
 WANTED: dict[str, tuple[Any, ...]] = {
     "group": ("", "group"), "first": ("x",), "second": ("y",), "drop": ([], ["a"]), "sure": (True, False),
-    "strict": (False,), "series": (True,), "values": ("sample", "kendall"), "equal_noise": (True,),
+    "strict": (False,), "series": (True,), "values": ("sample", "spearman"), "equal_noise": (True,),
     "hide_rows": (True,), "tiers": ("a\nb", "a,b\nc"),
 }  # fmt: skip
 

@@ -49,13 +49,13 @@ USUAL: dict[str, tuple[str, ...]] = {
     "tiers": ("tiers.txt",),
     "required": ("a->b", "b -> c"),
     "forbidden": ("a->b", "c->a"),
-    "covariance": ("sample", "winsorised", "spearman", "kendall"),
+    "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": ("20", "20,10", "auto"), "screen": ("2", "3"), "confidence": ("3", "0"),
     "fdr": ("0", "2"), "cutoff": ("0.75", "0.9"), "test": ("19",), "intervals": ("split",),
     "points": ("0", "5"), "coordinates": ("regions.csv",), "jobs": ("1", "1", "1", "0"), "seed": ("1", "7"),
     "columns": ("a,b,c", "a,b", "c,a"), "drop": ("c", "group", "group,a"), "missing": ("drop", "error"),
     "out": ("out", "out", "new/out", "out.npz"), "by": ("ebic",), "penalties": ("0.5,1", "1"),
-    "thresholds": ("0.5,1",), "sizes": ("0.5,1",), "fits": ("2", "4"), "kind": ("bootstrap", "half"),
+    "thresholds": ("0.5,1",), "fits": ("2", "4"),
     "methods": ("order", "paper", "order,listen", "ges", "nope"),
     "limit": ("5", "2"), "p": ("3", "4", "2"), "neighbours": ("1", "2", "0.5"), "samples": ("5", "20"),
     "change": ("0.5", "0"), "changes": ("1", "0"), "variances": ("1", "0.5,1"), "min_epsilon": ("0.01",),
@@ -115,7 +115,7 @@ def _words(dice: Dice, name: str) -> list[str]:
     if not dice.odd(0.2) and name != "reproduce":
         chosen += [one for one in choices if one.required and one not in chosen]
     words = [word for one in chosen for word in _option(dice, one, sound)]
-    if name in ("fit", "compare", "path", "resample"):
+    if name in ("fit", "compare", "path"):
         usual = dice.pick(
             (
                 ["a.csv", "b.csv"],
@@ -133,8 +133,7 @@ def _words(dice: Dice, name: str) -> list[str]:
         limits = {
             "fit": ["--jobs", "1"],
             "compare": ["--methods", "order", "--limit", "5"],
-            "resample": ["--fits", "2", "--jobs", "1"],
-            "path": ["--penalties", "1", "--sizes", "1", "--thresholds", "1", "--jobs", "1"],
+            "path": ["--penalties", "1", "--thresholds", "1", "--jobs", "1"],
         }.get(name, [])
         given = {word.split("=")[0] for word in words}
         pairs = [limits[k : k + 2] for k in range(0, len(limits), 2) if limits[k] not in given]
@@ -233,7 +232,7 @@ def _result(count: int) -> str:
 def command_lines(dice: Dice) -> Command:
     """A command line and its files."""
     weighted = ("fit",) * 6 + (
-        "export", "report", "moments", "simulate", "path", "resample", "compare", "plan",
+        "export", "report", "moments", "simulate", "path", "compare", "plan",
     ) * 2  # fmt: skip
     name = dice.pick((*sorted(commands()), "nope")) if dice.odd(0.3) else dice.pick(weighted)
     words = _words(dice, name) if name in commands() else []

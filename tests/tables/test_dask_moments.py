@@ -122,7 +122,7 @@ def client():
 
 @pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")  # so say older Dasks
 def test_a_scheduler_that_the_caller_set_comes_before_the_cluster(client, monkeypatch):
-    monkeypatch.setattr(client, "compute", lambda *rest, **more: pytest.fail("computed on the cluster"))
+    monkeypatch.setattr(client, "get", lambda *rest, **more: pytest.fail("computed on the cluster"))
     with dask.config.set(scheduler="synchronous"):
         assert_same(Moments.from_dask(frame()), VALUES, NAMES)
 

@@ -174,8 +174,8 @@ class TestCommand:
         example().write_h5ad(tmp_path / "cells.h5ad")
         return tmp_path / "cells.h5ad"
 
-    def test_group_key(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        keys = ["--group-key", "condition", "--first", "control", "--second", "drug"]
+    def test_group(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        keys = ["--group", "condition", "--first", "control", "--second", "drug"]
         assert run(["fit", str(path), *keys, "--genes", "highly_variable"]) == 0
         said = capsys.readouterr().out
         assert "1 of 12 possible edges changed" in said
@@ -202,7 +202,7 @@ class TestCommand:
     def test_wrong_choices(
         self, path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
     ) -> None:
-        assert run(["fit", str(path), "--group-key", "condition", *options]) == 2
+        assert run(["fit", str(path), "--group", "condition", *options]) == 2
         error = capsys.readouterr().err
         assert message.replace("columns names", "names") in error
         assert error.count("\n") == 1

@@ -1,7 +1,12 @@
-"""Many independent pieces of work: here, in processes or threads of this machine, or on a Dask cluster.
+"""Many independent pieces of work: in place, in threads or processes of this machine, or on a Dask cluster.
 
 The one way in which this package spreads work. A task gets one core, and starts no workers of its own. What
 comes out depends on the tasks alone: not on where they run, how many run at a time, or on a worker that dies.
+
+Where tasks run is joblib's setting: ``with joblib.parallel_config(backend="dask"):`` sends them to the cluster
+of the active Dask client. The tasks are then handed to that client here, and not by joblib, whose backend
+(joblib 1.6) waits for ever for a task that Dask has given up, such as one whose workers all died or cannot
+import it, and scatters large arguments, which are lost with the worker that holds them.
 """
 
 from __future__ import annotations
@@ -17,17 +22,16 @@ import sys
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
 
 if TYPE_CHECKING:
@@ -37,15 +41,11 @@ T = TypeVar("T")
 
 CONNECT = 5  # seconds that a scheduler may take to answer
 IN_FLIGHT = 4  # tasks handed to the cluster for each of its threads: none waits, and no scheduler is flooded
-FEWEST = 16  # tasks handed to a cluster that has hardly any workers yet
-RETRIES = 2  # of a task that failed; the tasks of a worker that died are started again in any case
-SAME = ("diffdag", "numpy")  # versions that workers must share with the caller
-WATCH = 1.0  # seconds after which a worker looks again whether anybody waits for it, and the other way round
-LOST = 120.0  # seconds that a cluster may be without workers, such as those that are being started again
+SAME = ("diffdag", "numpy")  # packages of which workers must have the caller's version
+WATCH = 1.0  # seconds after which a worker looks again whether anybody waits for it
 LARGEST = "64 GiB"  # shared arguments travel once, by design: no warning about their size
 
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
-_checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def run_all(
@@ -54,12 +54,12 @@ def run_all(
     *,
     shared: tuple[Any, ...] = (),
     jobs: int | None = None,
-    client: Client | None = None,
     prefer: Literal["processes", "threads"] = "processes",
 ) -> Iterator[tuple[int, T]]:
     """Call ``function(task, *shared)`` for every task; give number and result of each as it ends.
 
-    Inside a task, all is done in place: tasks start no tasks elsewhere.
+    Inside a task, all is done in place: tasks start no tasks elsewhere. Elsewhere the backend that the caller
+    has set with `joblib.parallel_config` is used; on a Dask cluster `jobs` and `prefer` have no meaning.
 
     Parameters
     ----------
@@ -68,11 +68,10 @@ def run_all(
     tasks : iterable
         Asked for the next one only when there is room.
     shared : tuple
-        Further arguments, the same for all tasks; they travel to each worker of a cluster once.
+        Further arguments, the same for all tasks; with `function` they travel to each worker of a cluster once.
     jobs : int, optional
-        Processes or threads on this machine; one a core if left out. 1 works in place, one after the other.
-    client : distributed.Client, optional
-        The cluster; if left out, the active client of the caller, and this machine if there is none.
+        Processes or threads on this machine, as in scikit-learn: None for one, or what `joblib.parallel_config`
+        says, -1 for one per core. One works in place, one task after the other.
     prefer : {"processes", "threads"}
         On this machine: threads are for work that releases the GIL.
 
@@ -81,14 +80,17 @@ def run_all(
     >>> sorted(run_all(pow, [3, 4], shared=(2,), jobs=1))
     [(0, 9), (1, 16)]
     """
-    client = None if _inside.get() else client or active_client()
-    parcels = (_Task(function, number, task) for number, task in enumerate(tasks))
-    if client is not None:
-        return _on_cluster(parcels, shared, client)
-    count = 1 if _inside.get() else count_workers(jobs, operator.length_hint(tasks, sys.maxsize))
+    from joblib.parallel import ThreadingBackend, get_active_backend  # noqa: PLC0415
+
+    call = _Call(function, shared)
+    numbered = enumerate(tasks)
+    backend = None if _inside.get() else get_active_backend(prefer=prefer)[0]
+    if hasattr(backend, "client"):
+        return _on_cluster(call, numbered, backend)
+    count = 1 if backend is None else count_workers(jobs, operator.length_hint(tasks, sys.maxsize))
     if count == 1:
-        return (_do(parcel, shared) for parcel in parcels)
-    return (_in_threads if prefer == "threads" else _in_processes)(parcels, shared, count)
+        return (call.alone(*task) for task in numbered)
+    return (_in_threads if isinstance(backend, ThreadingBackend) else _in_processes)(call, numbered, count)
 
 
 def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
@@ -101,28 +103,15 @@ def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
     return [results[number] for number in range(len(results))]
 
 
-def active_client() -> Client | None:
-    """The Dask client that the caller has opened, if any; none inside a task of a cluster."""
-    if "distributed" not in sys.modules:
-        return None
-    import distributed  # noqa: PLC0415
-
-    with contextlib.suppress(ValueError):
-        distributed.get_worker()
-        return None
-    with contextlib.suppress(ValueError):
-        client = distributed.default_client()
-        return None if client.asynchronous else client
-    return None
-
-
 @contextlib.contextmanager
-def find_client(address: str | None = None) -> Iterator[Client | None]:
-    """The cluster at an address, closed in the end; without an address what `active_client` finds."""
+def use_cluster(address: str | None) -> Iterator[Client | None]:
+    """Work on the Dask cluster at an address, as in ``joblib.parallel_config(backend="dask")``; None: here."""
     if address is None:
-        yield active_client()
+        yield None
         return
-    with _connect(address) as client:
+    import joblib  # noqa: PLC0415
+
+    with _connect(address) as client, joblib.parallel_config(backend="dask", client=client):
         yield client
 
 
@@ -151,36 +140,30 @@ def _connect(address: str) -> Client:
 
 
 @dataclass(frozen=True)
-class _Task(Generic[T]):
-    """A call to be made. Dask does not look into it for calls and futures of its own."""
+class _Call:
+    """What all tasks of a run have in common. Dask does not look into it for calls and futures of its own."""
 
-    function: Callable[..., T]
-    number: int
-    argument: Any
+    function: Callable[..., Any]
+    shared: tuple[Any, ...]
 
+    def alone(self, number: int, task: Any) -> tuple[int, Any]:
+        """One task with one BLAS thread, and its number."""
+        with one_blas_thread():
+            return self.inside(number, task)
 
-@dataclass(frozen=True)
-class _Shared:
-    values: tuple[Any, ...]
-
-
-def _do(task: _Task[T], shared: tuple[Any, ...]) -> tuple[int, T]:
-    with one_blas_thread():
-        return _call(task, shared)
-
-
-def _call(task: _Task[T], shared: tuple[Any, ...]) -> tuple[int, T]:
-    token = _inside.set(True)
-    try:
-        return task.number, task.function(task.argument, *shared)
-    finally:
-        _inside.reset(token)
+    def inside(self, number: int, task: Any) -> tuple[int, Any]:
+        """One task, and its number, where there is one BLAS thread already."""
+        token = _inside.set(True)
+        try:
+            return number, self.function(task, *self.shared)
+        finally:
+            _inside.reset(token)
 
 
 class _BlasLimit:
     """One BLAS thread while anybody in this process asks for it.
 
-    Most libraries have one setting a process. If each of several threads set and restored it, one that ends
+    Most libraries have one setting per process. If each of several threads set and restored it, one that ends
     would restore it for those still running, and sums would be rounded in another way. So a thread of its own
     holds the limit; only the thread that set one can restore it (threadpoolctl 3.8).
     """
@@ -223,26 +206,26 @@ _blas_limit = _BlasLimit()
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """A context with one thread for linear algebra."""
-    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting a thread
+    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting per thread
         yield
 
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
-    """How many workers a number of jobs means (None: one a core) and are worth having for so many tasks."""
+    """How many workers a number of jobs means, as in scikit-learn, and are worth having for so many tasks."""
     import joblib  # noqa: PLC0415
 
-    count: int = joblib.effective_n_jobs(-1 if jobs is None else jobs)
+    count: int = joblib.effective_n_jobs(jobs)
     return max(1, min(count, tasks))
 
 
-def _in_threads(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) -> Iterator[tuple[int, T]]:
+def _in_threads(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> Iterator[tuple[int, Any]]:
     """By the standard library: joblib asks its threads every ten milliseconds whether they are done."""
     with one_blas_thread(), ThreadPoolExecutor(count) as pool:
-        flying: set[concurrent.futures.Future[tuple[int, T]]] = set()
+        flying: set[concurrent.futures.Future[tuple[int, Any]]] = set()
         try:
             while True:
                 room = 2 * count - len(flying)
-                flying.update(pool.submit(_call, task, shared) for task in itertools.islice(tasks, room))
+                flying.update(pool.submit(call.inside, *task) for task in itertools.islice(tasks, room))
                 if not flying:
                     return
                 ended, flying = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -252,21 +235,20 @@ def _in_threads(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) 
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_processes(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], count: int) -> Iterator[tuple[int, T]]:
+def _in_processes(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> Iterator[tuple[int, Any]]:
     import joblib  # noqa: PLC0415
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
 
     pool = joblib.Parallel(
         n_jobs=count,
-        backend="loky",
         return_as="generator_unordered",
         pre_dispatch="2*n_jobs",
         batch_size=1,
-        initializer=_exit_with_parent,
+        initializer=exit_with_parent,
         initargs=(os.getpid(),),
     )
     with _block_terminal_signals():
-        results = pool(joblib.delayed(_do)(task, shared) for task in tasks)
+        results = pool(joblib.delayed(call.alone)(*task) for task in tasks)
     try:
         for result in results:  # noqa: UP028 - "yield from" would close it where its warning is heard
             yield result
@@ -299,7 +281,7 @@ def _block_terminal_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _exit_with_parent(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """End this worker soon after the process it works for was killed; left alone it would wait for minutes."""
 
     def watch() -> None:
@@ -311,65 +293,33 @@ def _exit_with_parent(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_cluster(tasks: Iterator[_Task[T]], shared: tuple[Any, ...], client: Client) -> Iterator[tuple[int, T]]:
+def _on_cluster(call: _Call, tasks: Iterator[tuple[int, Any]], backend: Any) -> Iterator[tuple[int, Any]]:
     import dask  # noqa: PLC0415
     from distributed import as_completed  # noqa: PLC0415
 
-    _check_cluster(client)
+    client: Client = backend.client
+    try:
+        room = IN_FLIGHT * backend.effective_n_jobs(-1)
+    except TimeoutError:
+        raise InputError(
+            f"the Dask cluster has had no workers for {backend.wait_for_workers_timeout:g} seconds; start some"
+        ) from None
     # A task that gives back its argument, and not client.scatter: what is scattered is lost with its worker.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": LARGEST}):
-        kept = client.submit(_keep, _Shared(shared), pure=False, retries=RETRIES)
+        kept = client.submit(_keep, call, pure=False)
     # Copies everywhere from the start: who asks a dead worker for one waits for half a minute.
     with contextlib.suppress(Exception):
         client.replicate(kept)
-    flying: set[Future] = set()
-    ended = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+    versions = _versions()
+    new = (client.submit(_do_there, kept, _Task(*task), versions, pure=False) for task in tasks)
+    ended = as_completed(itertools.islice(new, room), loop=client.loop, with_results=True, raise_errors=False)
     try:
-        while True:
-            room = max(FEWEST, IN_FLIGHT * sum(client.nthreads().values())) - len(flying)
-            new = [
-                client.submit(_do_there, task, kept, pure=False, retries=RETRIES)
-                for task in itertools.islice(tasks, max(0, room))
-            ]
-            flying.update(new)
-            ended.update(new)
-            if not flying:
-                return
-            _wait_for_one(ended, client)
-            for future, result in ended.next_batch():
-                flying.discard(future)
-                yield _result_of(future, result)
+        for future, result in ended:
+            yield _result_of(future, result)
+            ended.update(itertools.islice(new, 1))
     finally:
         with contextlib.suppress(Exception):  # the cluster may be gone
-            client.cancel([*flying, kept])
-
-
-def _wait_for_one(ended: Any, client: Client) -> None:
-    """Wait until a task has ended, as long as there is anybody who could end one."""
-    seen = asked = time.monotonic()
-    while not ended.has_ready():
-        with ended.thread_condition:
-            ended.thread_condition.wait(0.1)
-        now = time.monotonic()
-        if now - asked < WATCH:
-            continue
-        asked = now
-        try:
-            seen = now if client.nthreads() else seen
-        except Exception:  # the scheduler is gone, which the tasks will say
-            seen = now
-        if now - seen > LOST:
-            raise InputError(
-                f"the Dask cluster has had no workers for {LOST:g} seconds; start some, then the same command"
-            )
-
-
-def _keep(shared: _Shared) -> _Shared:
-    return shared
-
-
-def _do_there(task: _Task[T], shared: _Shared) -> tuple[int, T]:
-    return _do(task, shared.values)
+            client.cancel([*ended.futures, kept])
 
 
 def _result_of(future: Future, result: Any) -> Any:
@@ -389,28 +339,22 @@ def _result_of(future: Future, result: Any) -> Any:
     raise error.with_traceback(trace)
 
 
-def _check_cluster(client: Client) -> None:
-    """Refuse workers that would compute something else, once a client."""
-    if client in _checked:
-        return
-    if client.asynchronous:
-        raise InputError("the Dask client is asynchronous; give one opened without asynchronous=True")
-    for package in SAME:
-        for worker, version in client.run(metadata.version, package, on_error="return").items():
-            _check_version(package, version, worker)
-    if not client.nthreads():
-        warnings.warn("the Dask cluster has no workers yet; waiting for them", DiffDagWarning, stacklevel=2)
-    _checked.add(client)
+@dataclass(frozen=True)
+class _Task:
+    number: int
+    argument: Any
 
 
-def _check_version(package: str, there: object, worker: str) -> None:
-    here = metadata.version(package)
-    if isinstance(there, metadata.PackageNotFoundError):
-        raise InputError(
-            f"{package} is not installed on the Dask worker {worker}; install version {here} there"
-        )
-    if isinstance(there, str) and there != here:
-        raise InputError(
-            f"the Dask worker {worker} has {package} {there} and this program {here}; "
-            "install the same version on both"
-        )
+def _keep(call: _Call) -> _Call:
+    return call
+
+
+def _versions() -> dict[str, str]:
+    return {package: metadata.version(package) for package in SAME}
+
+
+def _do_there(call: _Call, task: _Task, versions: dict[str, str]) -> tuple[int, Any]:
+    """One task on a worker, unless it would compute something else."""
+    if (own := _versions()) != versions:
+        raise InputError(f"a Dask worker has {own} and this program {versions}; install the same on both")
+    return call.alone(task.number, task.argument)

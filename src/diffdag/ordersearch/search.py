@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
-from diffdag._base.parallel import active_client, run_all
+from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
@@ -27,8 +27,8 @@ Edge = tuple[int, int]
 
 # Up to so many variables all orders are compared.
 DYNAMIC = 14
-# Rounds: how many walks, and annealing steps for each pair of positions (docs/dev/order_measured.md). From the first to the
-# last of them, by number of variables.
+# Rounds: how many walks, and annealing steps for each pair of positions (docs/dev/order_measured.md).
+# From the first to the last of them, by number of variables.
 ROUNDS = ((2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
 ROUNDS_USED = ((40, 1, 7), (50, 0, 7), (100, 0, 6), (10**9, 0, 5))
 SWEEPS = 20
@@ -313,7 +313,7 @@ def _spread(
     count: Callable[[], None],
 ) -> list[Found]:
     """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
-    alone = jobs == 1 and active_client() is None
+    alone = jobs == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
     size = 1 if alone else -(-len(tasks) // (4 * jobs))
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]

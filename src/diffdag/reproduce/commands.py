@@ -72,10 +72,10 @@ def compare(
     check_workers(jobs, dask)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
     one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
-    from diffdag._base.parallel import find_client  # noqa: PLC0415
+    from diffdag._base.parallel import use_cluster  # noqa: PLC0415
     from diffdag.reproduce.methods.compare import compare_methods  # noqa: PLC0415
 
-    with find_client(dask) as client, working("Comparing methods") as status:
+    with use_cluster(dask), working("Comparing methods") as status:
         answer = compare_methods(
             one,
             two,
@@ -85,7 +85,6 @@ def compare(
             **choice,
             started=lambda name: status(f"Running {name}"),
             n_jobs=1 if jobs is None else jobs,
-            client=client,
         )
     files = [] if out is None else _write_comparison(answer, out)
     print(answer.to_json() if json else comparison_text(answer), end="")
@@ -168,11 +167,11 @@ def reproduce(
     check_workers(jobs, dask)
     chosen = known.experiment(experiment, data)
     settings = _settings(chosen, quick, {"pairs": pairs, "methods": split_methods(methods), "seed": seed})
-    from diffdag._base.parallel import find_client  # noqa: PLC0415
+    from diffdag._base.parallel import use_cluster  # noqa: PLC0415
     from diffdag.reproduce.experiments.runner import run  # noqa: PLC0415
 
-    with resumable(), find_client(dask) as client:
-        files, text = run(chosen, settings, folder, jobs, client)
+    with resumable(), use_cluster(dask):
+        files, text = run(chosen, settings, folder, -1 if jobs is None else jobs)
     print(text)
     print()
     print_files(files)

@@ -5,9 +5,9 @@ deviation that clipping leaves of a standard normal variable. Of Gaussian values
 no precision is lost.
 
 **Unknown scales.** If each variable is an unknown increasing function, the same in both tables, of a Gaussian
-one, ranks give the correlations of the latter: ``2 sin(pi/6 rho)`` from Spearman's, ``sin(pi/2 tau)`` from
-Kendall's coefficient (Liu, Han, Yuan, Lafferty, Wasserman 2012, the nonparanormal SKEPTIC). Ranks within a
-table lose its means and variances; these come from the ranks in both tables, see `common_scores`.
+one, ranks give the correlations of the latter: ``2 sin(pi/6 rho)`` from Spearman's coefficient (Liu, Han, Yuan,
+Lafferty, Wasserman 2012, the nonparanormal SKEPTIC). Ranks within a table lose its means and variances; these
+come from the ranks in both tables, see `common_scores`.
 
 **Rows that count for less.** Rank correlations are less precise than sample covariances, the more so the closer
 to collinear the variables; rows in time order repeat each other. Both are passed on as a smaller number of rows
@@ -32,7 +32,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
-from scipy.stats import kendalltau, rankdata
+from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
 from diffdag._base.arrays import FloatArray
@@ -42,9 +42,8 @@ from diffdag._base.words import join_names
 from diffdag.tables.effective_rows import check_table, independent_rows, with_effective_rows
 from diffdag.tables.moments import Moments
 
-Covariance = Literal["sample", "winsorised", "spearman", "kendall"]
+Covariance = Literal["sample", "winsorised", "spearman"]
 COVARIANCES: tuple[Covariance, ...] = get_args(Covariance)
-RANKED = ("spearman", "kendall")
 
 CLIP = 3.0  # robust standard deviations
 LOSS_ROWS, LOSS_COLUMNS = 1000, 100  # from which the loss of rank correlations is estimated
@@ -69,12 +68,11 @@ def table_moments(
         Finite numbers; no column constant in either table.
     names : sequence of str
         The p variables.
-    covariance : {"sample", "winsorised", "spearman", "kendall"}
+    covariance : {"sample", "winsorised", "spearman"}
         "winsorised" is for outliers: each column is clipped at 3 robust standard deviations from its median.
-        "spearman" and "kendall" are for variables on unknown increasing scales, the same in both tables: a
-        change of such a scale alters nothing, and outliers little. Their moments are those of standardised
-        Gaussian variables, and ``n`` is less than the number of rows, as ranks are less precise. With few
-        different values (counts, grades) take "spearman": Kendall's coefficient then says too much.
+        "spearman" is for variables on unknown increasing scales, the same in both tables: a change of such a
+        scale alters nothing, and outliers little. The moments are those of standardised Gaussian variables,
+        and ``n`` is less than the number of rows, as ranks are less precise.
     effective_samples : None, "auto", float or (float, float)
         How many independent rows the rows are worth. None: each row is independent. "auto": rows are in
         time order and their worth is estimated, see `effective_samples`. A number for both tables or for
@@ -102,20 +100,20 @@ def table_moments(
     >>> rng = np.random.default_rng(0)
     >>> first, second = (rng.standard_normal((500, 2)) @ [[1, 0.5], [0, 1]] for _ in range(2))
     >>> first[0] = 1000, -1000
-    >>> for covariance in ("sample", "winsorised", "kendall"):
+    >>> for covariance in ("sample", "winsorised", "spearman"):
     ...     moments, _ = table_moments(first, second, ["x", "y"], covariance=covariance)
     ...     (xx, xy), (_, yy) = moments.covariance()
     ...     print(covariance, moments.n, round(xy / np.sqrt(xx * yy), 1))
     sample 500 -1.0
     winsorised 500 0.4
-    kendall 447 0.5
+    spearman 432 0.4
     """
     check_option("covariance", covariance, COVARIANCES)
     tables = check_table(first, names, "first"), check_table(second, names, "second")
     loss = 1.0
     series = table_scores(*tables, covariance)
-    if covariance in RANKED:
-        moments, loss = _rank_moments(tables, series, names, covariance)
+    if covariance == "spearman":
+        moments, loss = _rank_moments(tables, series, names)
     else:
         moments = [Moments.from_array(table, names) for table in series]
     rows = independent_rows(effective_samples, series)
@@ -127,7 +125,7 @@ def table_scores(
     first: FloatArray, second: FloatArray, covariance: Covariance
 ) -> tuple[FloatArray, FloatArray]:
     """The tables with outliers clipped, or on the scale that ranks suggest, as `covariance` asks for."""
-    if covariance in RANKED:
+    if covariance == "spearman":
         return common_scores(first, second)
     return (first, second) if covariance == "sample" else (_winsorised(first), _winsorised(second))
 
@@ -181,35 +179,27 @@ def _standardised(scores: list[FloatArray]) -> tuple[list[FloatArray], FloatArra
     return [(part - middle) / unit for part in scores], np.array([center - middle, scale]) / unit
 
 
-def rank_correlation(table: FloatArray, kind: Covariance) -> FloatArray:
-    """Correlations of the Gaussian variables behind a table, from Spearman's or Kendall's coefficients."""
-    if kind == "spearman":
-        matrix = 2 * np.sin(np.pi / 6 * np.corrcoef(rankdata(table, axis=0), rowvar=False))
-    else:
-        p = table.shape[1]
-        matrix = np.empty((p, p))
-        for i in range(p):
-            for j in range(i):
-                tau = kendalltau(table[:, i], table[:, j], method="asymptotic").statistic
-                matrix[i, j] = matrix[j, i] = math.sin(math.pi / 2 * tau)
+def rank_correlation(table: FloatArray) -> FloatArray:
+    """Correlations of the Gaussian variables behind a table, from Spearman's coefficients."""
+    matrix: FloatArray = 2 * np.sin(np.pi / 6 * np.corrcoef(rankdata(table, axis=0), rowvar=False))
     np.fill_diagonal(matrix, 1.0)
     return matrix
 
 
 def _rank_moments(
-    tables: Sequence[FloatArray], series: Sequence[FloatArray], names: Sequence[str], kind: Covariance
+    tables: Sequence[FloatArray], series: Sequence[FloatArray], names: Sequence[str]
 ) -> tuple[list[Moments], float]:
     """Moments of two tables with correlations from ranks, and how many rows it takes to be worth one."""
     moments, losses = [], []
     for table, scores, label in zip(tables, series, ("first", "second"), strict=True):
-        matrix = rank_correlation(table, kind)
+        matrix = rank_correlation(table)
         _check_distinct(matrix, names, label)
         own = Moments.from_array(scores, names)
         scale = np.sqrt(np.diag(own.scatter))
-        losses.append(rank_variance_inflation(table, scores, matrix, kind))
+        losses.append(rank_variance_inflation(table, scores, matrix))
         # The scores know better how much there is in each direction; much less than that is noise.
         least = np.linalg.eigvalsh(own.scatter / np.outer(scale, scale))[0]
-        what = f"{kind} correlations of the {label} table"
+        what = f"spearman correlations of the {label} table"
         matrix = _positive_definite(matrix, max(least / 4, 0.1 / own.n), what)
         moments.append(Moments(own.names, own.n, own.mean, matrix * np.outer(scale, scale)))
     _warn_if_apart(names, np.abs(moments[0].mean - moments[1].mean) > APART)
@@ -246,9 +236,7 @@ def _positive_definite(matrix: FloatArray, floor: float, what: str) -> FloatArra
     return result
 
 
-def rank_variance_inflation(
-    table: FloatArray, scores: FloatArray, matrix: FloatArray, kind: Covariance
-) -> float:
+def rank_variance_inflation(table: FloatArray, scores: FloatArray, matrix: FloatArray) -> float:
     """Variance of precision entries from ranks over that from Gaussian rows: the median of the module header.
 
     From at most 1000 rows, and from at most 100 columns and a fifth as many as rows, evenly spaced. Columns
@@ -265,7 +253,7 @@ def rank_variance_inflation(
     omega = np.linalg.pinv(np.corrcoef(scores, rowvar=False), rcond=1e-10, hermitian=True)
     total, squares = np.zeros((count, count)), np.zeros((count, count))
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-        for influence in _influences(chosen, scores[rows], matrix[np.ix_(columns, columns)], kind):
+        for influence in _influences(chosen, scores[rows], matrix[np.ix_(columns, columns)]):
             effect = omega @ influence @ omega
             total += effect
             squares += effect**2
@@ -275,33 +263,22 @@ def rank_variance_inflation(
     return float(np.median(ratio[np.triu_indices(count, k=1)]))
 
 
-def _influences(
-    table: FloatArray, scores: FloatArray, matrix: FloatArray, kind: Covariance
-) -> Iterator[FloatArray]:
+def _influences(table: FloatArray, scores: FloatArray, matrix: FloatArray) -> Iterator[FloatArray]:
     """For each row, its influence on the covariance matrix, up to a constant, with all variances 1.
 
-    Kendall's coefficient is the mean of ``sign(x_r - x_s) sign(y_r - y_s)`` over pairs of rows, of which a row
-    takes part as r and as s. Spearman's is the mean product of ``F(x_r)`` and ``G(y_r)``, each centred and
-    scaled; a row takes part as r and in the two distribution functions.
+    Spearman's coefficient is the mean product of ``F(x_r)`` and ``G(y_r)``, each centred and scaled; a row
+    takes part as r and in the two distribution functions.
     """
     n = len(table)
     ranks = (2 * rankdata(table, axis=0) - n - 1) / n
     spread = ranks.std(axis=0)
     levels = ranks / spread
-    untied = np.array([1 - ((np.unique(column, return_counts=True)[1] / n) ** 2).sum() for column in table.T])
-    pairs = n * np.sqrt(np.outer(untied, untied))
-    if kind == "kendall":
-        slope = np.pi / 2 * np.sqrt(np.clip(1 - matrix**2, 0, None))
-    else:
-        slope = np.pi / 3 * np.sqrt(1 - matrix**2 / 4)
+    slope = np.pi / 3 * np.sqrt(1 - matrix**2 / 4)
     variances = ((scores - scores.mean(axis=0)) / scores.std(axis=0)) ** 2 / 2
     for row, level, variance in zip(table, levels, variances, strict=True):
         signs = np.sign(row - table)
-        if kind == "kendall":
-            own = 2 * signs.T @ signs / pairs
-        else:
-            shift = signs.T @ levels / (n * spread[:, None])
-            own = np.outer(level, level) - shift - shift.T
+        shift = signs.T @ levels / (n * spread[:, None])
+        own = np.outer(level, level) - shift - shift.T
         yield slope * own + matrix * (variance[:, None] + variance)
 
 

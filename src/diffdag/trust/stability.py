@@ -69,44 +69,6 @@ def expected_false_bound(q: float, candidates: int, cutoff: float, pairs: int) -
     return float(_bounds(float(q), int(candidates), int(pairs))[found - pairs - 1])
 
 
-def stable_cutoff(q: float, candidates: int, pairs: int, target: float) -> float:
-    """The smallest cutoff with which no more false candidates than `target` are to be expected.
-
-    Parameters
-    ----------
-    q, candidates, pairs
-        As for `expected_false_bound`.
-    target : float
-        Expected number of false candidates to put up with.
-
-    Returns
-    -------
-    float
-        A multiple of ``1 / (2 pairs)``, above 1/2.
-
-    Raises
-    ------
-    InputError
-        If not even candidates found in every fit are that few.
-
-    Examples
-    --------
-    >>> stable_cutoff(q=7, candidates=200, pairs=50, target=0.2)
-    0.62
-    """
-    _check(q, candidates, pairs)
-    if not target > 0:
-        raise InputError(f"target must be larger than 0; it is {target!r}")
-    bounds = _bounds(float(q), int(candidates), int(pairs))
-    enough = np.flatnonzero(bounds <= target)
-    if enough.size == 0:
-        raise InputError(
-            f"even among candidates found in every fit up to {bounds[-1]:.3g} may be false, and target is "
-            f"{target:.3g}; ask for a larger target, or let a single fit find fewer (a larger penalty)"
-        )
-    return (pairs + 1 + int(enough[0])) / (2 * pairs)
-
-
 def _check(q: float, candidates: int, pairs: int) -> None:
     for name, value in {"candidates": candidates, "pairs": pairs}.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -32,7 +32,7 @@ SecondTable = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", "--group-key", help="Column of A (of obs, in .h5ad) that names each row's group."),
+    typer.Option("--group", help="Column of A (of obs, in .h5ad) that names each row's group."),
 ]
 Layer = Annotated[str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")]
 Genes = Annotated[
@@ -49,7 +49,7 @@ Noise = Annotated[
 ]
 KnownOrder = Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")]
 CovarianceKind = Annotated[
-    str | None, typer.Option(help="sample, winsorised (outliers), spearman or kendall (unknown scales).")
+    str | None, typer.Option(help="sample, winsorised (outliers) or spearman (unknown scales).")
 ]
 # What several commands take besides.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -82,7 +82,6 @@ def run(arguments: Sequence[str]) -> int:
         0 done, 2 bad input or usage, 130 interrupted.
     """
     try:
-        _check_spellings(arguments)
         with _warnings_as_lines():
             code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
             sys.stdout.flush()
@@ -117,13 +116,6 @@ def run(arguments: Sequence[str]) -> int:
             raise
         say(f"error: {error.words('shell')}")
     return BAD_INPUT
-
-
-def _check_spellings(arguments: Sequence[str]) -> None:
-    """Refuse an option that is given under both of its names: the second would silently win."""
-    given = {word.split("=")[0] for word in arguments}
-    if {"--group", "--group-key"} <= given:
-        refuse("--group and --group-key are the same option; give one of them")
 
 
 def _unread() -> int:

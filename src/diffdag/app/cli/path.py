@@ -52,13 +52,11 @@ def path(
     thresholds: Annotated[
         str | None, typer.Option(help="With --method paper: multiples of the default threshold.")
     ] = None,
-    sizes: Annotated[
-        str | None, typer.Option(help="Multiples of the number of variables that are ordered: 0.25,0.5,1.")
-    ] = None,
     fits: Annotated[int, typer.Option(min=2, help="Halves a setting, with --by stability.")] = 50,
     noise: Noise = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Fits at a time; one a core if left out.")] = None,
+    dask: Dask = None,
     columns: Columns = None,
     drop: Drop = None,
     missing: MissingRows = "error",
@@ -70,18 +68,19 @@ def path(
 ) -> None:
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
     check_folder(out)
+    check_workers(jobs, dask)
     choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
     one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
     from diffdag.tables.moments import Moments  # noqa: PLC0415
     from diffdag.trust.settings_path import settings_path  # noqa: PLC0415
 
-    lists = {"penalties": penalties, "thresholds": thresholds, "sizes": sizes}
+    lists = {"penalties": penalties, "thresholds": thresholds}
     tried: dict[str, Any] = {
         name: None if text is None else split_numbers(f"--{name}", text) for name, text in lists.items()
     }
     model: dict[str, Any] = {"method": method or "order", "noise": noise or "auto"}
-    with resumable(out is not None and by == "stability"):
+    with resumable(out is not None and by == "stability"), use_cluster(dask):
         answer = settings_path(
             one,
             two,

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -23,9 +23,6 @@ from diffdag._base.atomic import write_atomic
 from diffdag._base.journal import Journal, Row
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import show_progress
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 Cell = dict[str, Any]
 TIME = "seconds"
@@ -72,7 +69,6 @@ def run(
     settings: Mapping[str, Any],
     folder: Path,
     jobs: int | None = None,
-    client: Client | None = None,
 ) -> tuple[list[Path], str]:
     """Fill the table, draw from it, and say what came out.
 
@@ -84,9 +80,7 @@ def run(
     folder : Path
         For the journal, the table and the figures.
     jobs : int, optional
-        Processes; one per core if left out.
-    client : distributed.Client, optional
-        The Dask cluster that does the work; see `diffdag._base.parallel.run_all`.
+        Processes, as in scikit-learn: None for one, -1 for one per core.
     """
     cells = experiment.cells(settings)
     about = {name: value for name, value in settings.items() if name not in experiment.axes}
@@ -98,7 +92,7 @@ def run(
         shared = (experiment.work, dict(settings))
         with show_progress(True, experiment.title, len(cells), len(cells) - len(open_cells)) as advance:
             now = made_now()
-            for _, row in run_all(_row, open_cells, shared=shared, jobs=jobs, client=client):
+            for _, row in run_all(_row, open_cells, shared=shared, jobs=jobs):
                 journal.append({**row, MADE: now})
                 advance()
         # While the journal is held, so that no other run writes the same files.

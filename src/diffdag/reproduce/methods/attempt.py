@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import contextvars
-import ctypes
 import math
-import queue
+import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
-from diffdag._base.parallel import one_blas_thread
+from diffdag._base.parallel import exit_with_parent, one_blas_thread, run_all
 from diffdag.reproduce.methods.method import Method
 from diffdag.tables.moments import Moments
 
@@ -43,7 +45,15 @@ def attempt(
 
     The limit is on processor time, so that a busy machine changes no answer. Compiling does not count.
     """
-    warm_up(method, min(len(arguments[0].names), COMPILED))
+    if _limitless(limit):
+        return _attempt(method, arguments, None)
+    return in_main_thread(partial(_attempt, method, arguments, limit))
+
+
+def _attempt(
+    method: Method, arguments: tuple[Any, ...], limit: float | None
+) -> tuple[BoolArray | None, str, float]:
+    warm_up(method, min(len(arguments[0].names), COMPILED), None if limit is None else WARMING)
     start = time.perf_counter()
     graph, why = None, ""
     try:
@@ -59,15 +69,15 @@ def attempt(
 
 
 @cache
-def warm_up(method: Method, p: int) -> None:
-    """Let a method import and compile what it needs, once a process, on variables that do not change."""
+def warm_up(method: Method, p: int, limit: float | None = WARMING) -> None:
+    """Let a method import and compile what it needs, once per process, on variables that do not change."""
     rng = np.random.default_rng(p)
     rows = 20 * p + 100
     arguments: list[Any] = [Moments.from_array(rng.standard_normal((rows, p)), default_names(p)) for _ in "12"]
     if method.knows_order:
         arguments.append(tuple(range(p)))
     with contextlib.suppress(Exception, TimeUp), _undisturbed():
-        within(WARMING, partial(method.run, *arguments))
+        within(limit, partial(method.run, *arguments))
 
 
 @contextlib.contextmanager
@@ -81,78 +91,100 @@ def _undisturbed() -> Iterator[None]:
 def within(seconds: float | None, work: Callable[[], T]) -> T:
     """The answer of ``work()``, or `TimeUp` once it has taken so much processor time.
 
-    In the main thread of a process by an alarm signal; in other threads, as on a Dask worker, by an exception
-    sent to a thread of its own. Where the system has neither there is no limit. Compiled code that never
-    returns to Python is not stopped before it does.
+    An alarm signal keeps the limit, which only the main thread of a process gets: from other threads, such as
+    those of a Dask worker, the work is sent to a process of its own. Where the system has no such signal there
+    is no limit. Compiled code that never returns to Python is not stopped before it does.
     """
-    if seconds is None or math.isinf(seconds):
+    if seconds is None or _limitless(seconds):
         return work()
-    if threading.current_thread() is threading.main_thread():
-        with _alarm(seconds):
-            return work()
-    return _in_a_thread(seconds, work) if hasattr(time, "pthread_getcpuclockid") else work()
+    return in_main_thread(partial(_with_alarm, seconds, work))
 
 
-@contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
+def _limitless(seconds: float | None) -> bool:
+    return seconds is None or math.isinf(seconds) or not hasattr(signal, "setitimer")
 
+
+def _with_alarm(seconds: float, work: Callable[[], T]) -> T:
     def ring(number: int, frame: FrameType | None) -> None:
         raise TimeUp
 
     before = signal.signal(signal.SIGPROF, ring)
     signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN)
     try:
-        yield
+        return work()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
 
-def _in_a_thread(seconds: float, work: Callable[[], T]) -> T:
-    """Work in a new thread, so that an exception that comes late hits nothing else."""
-    clocks: queue.SimpleQueue[int] = queue.SimpleQueue()
-    outcome: list[tuple[T | None, BaseException | None]] = []
-    context = contextvars.copy_context()
+_idle: list[subprocess.Popen[bytes]] = []  # children that wait for work
 
-    def body() -> None:
-        with contextlib.suppress(TimeUp):
-            # Asked from inside: the clock of a thread that has ended is undefined.
-            clocks.put(time.pthread_getcpuclockid(threading.get_ident()))
-            try:
-                outcome.append((context.run(work), None))
-            except TimeUp:
-                pass
-            except BaseException as error:  # handed on to the caller
-                outcome.append((None, error))
 
-    thread = threading.Thread(target=body, daemon=True)
-    thread.start()
-    clock = clocks.get()
-    while thread.is_alive():
-        left = seconds - _time_of(clock)
-        if left <= 0:
-            _send(thread, TimeUp)
-        thread.join(left if left > 0 else AGAIN)
-    if not outcome:
-        raise TimeUp
-    answer, error = outcome[0]
+def in_main_thread(work: Callable[[], T]) -> T:
+    """Work in the main thread of a process: of this one if that is where the caller is, else of a child."""
+    if threading.current_thread() is threading.main_thread():
+        return work()
+    from joblib import wrap_non_picklable_objects  # noqa: PLC0415
+
+    request = pickle.dumps(wrap_non_picklable_objects(work))
+    try:
+        child = _idle.pop()
+    except IndexError:
+        child = _start_child()
+    try:
+        child.stdin.write(request)  # type: ignore[union-attr]
+        child.stdin.flush()  # type: ignore[union-attr]
+        answer, error = pickle.load(child.stdout)  # type: ignore[arg-type]  # noqa: S301 - from our own child
+    except (EOFError, BrokenPipeError):
+        _end(child)
+        raise InputError(
+            "a process was killed, most likely because memory ran out; use fewer workers"
+        ) from None
+    except BaseException:
+        _end(child)
+        raise
+    _idle.append(child)
     if error is not None:
         raise error
-    return cast(T, answer)
+    return answer  # type: ignore[no-any-return]
 
 
-def _time_of(clock: int) -> float:
-    """Processor time of a thread, 0 once it has ended."""
-    try:
-        return time.clock_gettime(clock)
-    except OSError:
-        return 0.0
+def _start_child() -> subprocess.Popen[bytes]:
+    code = f"from {__name__} import serve; serve({os.getpid()})"
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code], env=paths, start_new_session=True, **pipes)  # type: ignore[call-overload,no-any-return]  # noqa: S603
 
 
-def _send(thread: threading.Thread, error: type[BaseException]) -> None:
-    """Raise an exception in another thread, as soon as it is back in Python code."""
-    number = ctypes.c_ulong(thread.ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(error))
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.communicate()
+
+
+@atexit.register
+def _end_all() -> None:
+    while _idle:
+        _end(_idle.pop())
+
+
+def serve(parent: int) -> None:
+    """Do, in a child process, one piece of work after the other until the parent has gone."""
+    exit_with_parent(parent)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a method prints is no answer
+    while True:
+        try:
+            work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
+        except EOFError:
+            return
+        try:
+            ((_, answer),) = run_all(_call, [work], jobs=1)
+            outcome = pickle.dumps((answer, None))
+        except BaseException as error:  # handed on to the parent
+            outcome = pickle.dumps((None, error))
+        answers.write(outcome)
+        answers.flush()
+
+
+def _call(work: Callable[[], T]) -> T:
+    return work()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,6 @@ from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import Missing
 from diffdag.tables.robust import table_moments
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
@@ -127,7 +124,6 @@ def compare_methods(
     missing: Missing = "error",
     started: Callable[[str], None] = lambda name: None,
     n_jobs: int = 1,
-    client: Client | None = None,
 ) -> Comparison:
     """Run every available method on the same two tables.
 
@@ -148,8 +144,6 @@ def compare_methods(
         Called with the name of each method as it starts, or is handed to a worker.
     n_jobs : int
         Methods that run at a time, in processes of their own if more than 1.
-    client : distributed.Client, optional
-        A Dask cluster that runs them instead; see `diffdag._base.parallel.run_all`.
 
     Examples
     --------
@@ -179,7 +173,7 @@ def compare_methods(
                 started(method.name)
                 yield method, limit if limit is not None or method.name == DEFAULT else LIMIT
 
-    ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs, client=client))
+    ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs))
     graphs = {name: graph for name, graph, _, _ in ran if graph is not None}
     seconds = {name: taken for name, graph, _, taken in ran if graph is not None}
     reasons = unfit | {name: why for name, _, why, _ in ran if why}

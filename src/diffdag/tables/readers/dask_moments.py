@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_names, default_names
 from diffdag._base.errors import InputError, raise_problems
-from diffdag._base.progress import Progress, show_progress
+from diffdag._base.progress import Advance, Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.tables.columns import Source
 from diffdag.tables.problems import (
@@ -52,8 +51,7 @@ def dask_moments(
     reduce = dask.delayed(_reduce, pure=False)
     leaves = [reduce(block, moments_of, labels, missing, k) for k, block in enumerate(blocks, start=1)]
     with show_progress(progress, "Reducing chunks", len(leaves)) as advance:
-        client = _client()
-        moments: M | None = (_in_threads if client is None else partial(_on_cluster, client))(leaves, advance)
+        moments: M | None = _compute(leaves, advance)
     if moments is None:
         raise InputError(
             "the Dask collection has no rows, or none without missing values; check where it is from"
@@ -103,7 +101,11 @@ def _reduce(
 ) -> M | None:
     """The moments of one chunk, None if it has no rows."""
     label = f"Dask (chunk {number})"
-    values = _frame_values(block, names, label) if isinstance(block, pd.DataFrame) else np.asarray(block)
+    if isinstance(block, pd.DataFrame):
+        source = Source.of(block, label)
+        check_numeric(source.unfit(names))
+        block = source.values(names)
+    values = np.asarray(block)
     if not values.size:
         return None
     with np.errstate(all="ignore"):
@@ -111,12 +113,6 @@ def _reduce(
     if not sound:
         values = _without_gaps(values, names, missing, label)
     return moments_of(values, names) if len(values) else None
-
-
-def _frame_values(frame: pd.DataFrame, names: tuple[str, ...], label: str) -> FloatArray:
-    source = Source.of(frame, label)
-    check_numeric(source.unfit(names))
-    return source.values(names)
 
 
 def _without_gaps(values: FloatArray, names: tuple[str, ...], missing: Missing, label: str) -> FloatArray:
@@ -137,56 +133,24 @@ def _merge(parts: Sequence[Any]) -> Any:
     return sum(present[1:], start=present[0]) if present else None
 
 
-def _tree(parts: list[Any]) -> Any:
-    """One task that adds up all parts, through tasks of a few each: no worker ever holds many."""
-    import dask  # noqa: PLC0415
-
-    merge = dask.delayed(_merge, pure=False)
-    while len(parts) > 1:
-        parts = [merge(parts[k : k + _BRANCHES]) for k in range(0, len(parts), _BRANCHES)]
-    return parts[0]
-
-
-def _in_threads(leaves: list[Any], advance: Any) -> Any:
-    """Use whatever scheduler is set, threads of this process if none is."""
+def _compute(leaves: list[Any], advance: Advance) -> Any:
+    """Add up by tasks of a few each, so that no worker ever holds many, wherever Dask computes now."""
     import dask  # noqa: PLC0415
     from dask.callbacks import Callback  # noqa: PLC0415
 
-    keys = {leaf.key for leaf in leaves}
+    waiting = {leaf.key for leaf in leaves}
 
     def after(key: Any, *rest: Any) -> None:
-        if key in keys:
+        if key in waiting:
+            waiting.remove(key)
             advance()
 
+    merge = dask.delayed(_merge, pure=False)
+    parts = leaves
+    while len(parts) > 1:
+        parts = [merge(parts[k : k + _BRANCHES]) for k in range(0, len(parts), _BRANCHES)]
     with Callback(posttask=after):
-        (moments,) = dask.compute(_tree(leaves), optimize_graph=False)
+        (moments,) = dask.compute(parts[0], optimize_graph=False)
+    if waiting:  # a cluster calls nobody back
+        advance(len(waiting))
     return moments
-
-
-def _on_cluster(client: Any, leaves: list[Any], advance: Any) -> Any:
-    """Add up groups of chunks as they are done: a group is forgotten as soon as it is part of the sum."""
-    from distributed import as_completed  # noqa: PLC0415
-
-    groups = [leaves[k : k + _BRANCHES] for k in range(0, len(leaves), _BRANCHES)]
-    futures = client.compute([_tree(group) for group in groups])
-    sizes = {future.key: len(group) for future, group in zip(futures, groups, strict=True)}
-    total = None
-    for future in as_completed(futures):
-        if future.status == "error":
-            future.result()
-        total = future if total is None else client.submit(_merge, [total, future], pure=False)
-        futures.remove(future)
-        advance(sizes[future.key])
-    return None if total is None else total.result()
-
-
-def _client() -> Any:
-    """The client of a cluster, if that is where Dask would compute now.
-
-    Unlike `diffdag._base.parallel.active_client`, a scheduler that the caller has set comes first, as it does
-    for everything else that Dask computes.
-    """
-    from dask.base import get_scheduler  # noqa: PLC0415
-
-    owner = getattr(get_scheduler(), "__self__", None)
-    return owner if hasattr(owner, "submit") else None

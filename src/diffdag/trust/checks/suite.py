@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
-from diffdag.tables.robust import RANKED, Covariance
+from diffdag.tables.robust import Covariance
 from diffdag.trust.checks.moments_checks import (
     check_condition,
     check_means,
@@ -79,7 +79,7 @@ def check_tables(
     ['means']
     """
     checks = check_moments_only(fit)
-    if covariance not in RANKED and len(tables.names) > len(fit.kept):
+    if covariance != "spearman" and len(tables.names) > len(fit.kept):
         whole = _all_means(tables, fit.first, fit.second)
         checks = tuple(whole if check.name == "means" else check for check in checks)
     view = residual_view(tables, fit, covariance)
