@@ -3,12 +3,18 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Two processes; tests of one file stay together, which share what is costly to prepare, until one runs out of work.
+PYTEST := -m pytest -n 2 --dist worksteal
 
-.PHONY: help demo test check docs bench picture size clean other lowest dist coverage
+# What one runs before a commit: no browser, no built docs, no killed processes, no cluster, nothing slow.
+QUICK  := not (browser or docs or faults or dask or slow)
+
+.PHONY: help demo test quick check warm docs bench picture size clean other lowest dist coverage
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
 	@echo "make test    set up, check style and types, run all tests"
+	@echo "make quick   run the tests that take no time: two minutes"
 	@echo "make docs    check the numbers on its pages, build the documentation"
 	@echo "make other   test with another Python: make other PYTHON=python3.14"
 	@echo "make lowest  test with the oldest packages that pyproject.toml allows"
@@ -35,15 +41,23 @@ check: $(VENV)/.dev
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then echo $(BIN)/mypy; $(BIN)/mypy; \
 	  else echo "types: checked with Python 3.11 only, because newer Pythons bring other stubs"; fi
 
-test: check
-	$(BIN)/python -m pytest -n 2
+# Both test processes need the same compiled functions: they are compiled once, while style and types are checked.
+warm: $(VENV)/.dev
+	$(BIN)/python tests/support/warm.py
+
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j 2 check warm
+	$(BIN)/python $(PYTEST)
+
+quick: warm
+	$(BIN)/python $(PYTEST) -m "$(QUICK)"
 
 # The same tests with another Python, in an environment of its own.
 other: OTHER := build/$(notdir $(PYTHON))
 other:
 	$(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python -m pytest -n 2 -m "not acceptance"
+	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
 lowest: LOWEST := build/lowest
@@ -53,7 +67,7 @@ lowest:
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
 	  --extra cells --extra compare --extra dask --extra polars --output-file $(LOWEST)/lowest.txt pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n 2 -m "not acceptance" -W ignore::DeprecationWarning -W ignore::FutureWarning
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 dist: $(VENV)/.dev
 	rm -rf dist
@@ -64,8 +78,8 @@ dist: $(VENV)/.dev
 # Compiled code leaves no trace: its tests run a second time as plain Python.
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -n 2 $(wildcard tests/test_*_details.py)
+	$(BIN)/coverage run $(PYTEST)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) $(wildcard tests/*/test_*_details.py) tests/ordersearch/test_walks.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

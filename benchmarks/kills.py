@@ -47,7 +47,7 @@ class Kind:
 
 
 KINDS = (
-    Kind("fit --confidence", ("fit", "first.csv", "second.csv", "--confidence", "60", "--test", "99")),
+    Kind("fit --resamples", ("fit", "first.csv", "second.csv", "--resamples", "60", "--permutations", "99")),
     Kind(
         "reproduce figure2",
         ("reproduce", "figure2", "--quick", "--pairs", "2", "--methods", "order,listen,dci-c"),

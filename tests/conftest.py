@@ -1,4 +1,4 @@
-"""What all tests share: no deadlines, and a real browser for pages (Chromium, driven by Playwright)."""
+"""What all tests share: no deadlines, tiers, and a real browser for pages (Chromium, driven by Playwright)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 settings.register_profile("shared machine", deadline=None)  # a busy neighbour is no failure
 settings.load_profile("shared machine")
 
+# A test belongs to the tier of the machinery that it uses; other tiers are marked in their files.
+TIERS = {"chromium": "browser", "cluster": "dask", "client": "dask", "server": "slow"}
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(TIERS[fixture])
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +37,9 @@ def chromium() -> Iterator[Browser]:
         if os.environ.get("DIFFDAG_NEEDS_BROWSER"):
             pytest.fail("no Chromium found, and DIFFDAG_NEEDS_BROWSER is set")
         pytest.skip("no Chromium found; install it to test pages (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415
 
+    expect.set_options(timeout=10_000)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser

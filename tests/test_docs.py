@@ -14,13 +14,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from studies import DOCS, ROOT
 from typer.main import get_command
 
 import diffdag
 from diffdag.__main__ import commands
 
-ROOT = Path(__file__).resolve().parents[1]
-DOCS = ROOT / "docs"
+pytestmark = pytest.mark.docs
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ONE_PROCESS = ("LOKY_MAX_CPU_COUNT", "1")  # small fits: starting workers would take longer than the work

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from diffdag._base.errors import InputError
 
+pytestmark = pytest.mark.slow
 SECONDS = 60  # ten times what is allowed on a machine of one's own
 INPUTS = 5  # times the share of a target
 

@@ -14,11 +14,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from studies import ROOT
 
 import diffdag
 from diffdag import __main__ as cli
 
-ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.docs
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCE = ROOT / "src" / "diffdag"
 # Everything a user needs besides Python: templates, styles, scripts, the embedded data, the mark of types.

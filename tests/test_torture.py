@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from studies import moments, sample_pair
 
 import diffdag as dd
 from diffdag.precision import dantzig
@@ -32,7 +33,7 @@ WAYS = {
 def tables(seed=900101, p=5, n=(200, 150)):
     """Two tables between which the effect of X5 on X2 changed."""
     pair = dd.simulate_pair(p=p, neighbours=min(2, p - 1), changes=1, weights=(0.8, 1.0), rng=seed)
-    return pair.first.sample(n[0], rng=seed + 1), pair.second.sample(n[1], rng=seed + 2)
+    return sample_pair(pair, n, seed + 1)
 
 
 def fit(first, second, **options):
@@ -54,10 +55,6 @@ def units(result, scale):
     """What the units of weights are multiplied by when columns are."""
     place = {name: k for k, name in enumerate(result.variables)}
     return np.array([scale[place[edge.target]] / scale[place[edge.source]] for edge in result.edge_list])
-
-
-def moments(first, second):
-    return dd.Moments.from_array(first), dd.Moments.from_array(second)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -274,6 +271,7 @@ def test_ill_conditioned_programmes_come_back():
     assert said.split() == ["True"] * 8
 
 
+@pytest.mark.slow
 def test_one_and_two_threads_give_the_same_bytes():
     code = """
         import os, diffdag as dd
@@ -291,6 +289,10 @@ def test_one_and_two_threads_give_the_same_bytes():
         both = [dd.Moments.from_array(table) for table in tables]
         print([part.scatter.tobytes().hex()[::97] for part in both])
         print(dd.precision_difference(*both, method="dtrace", penalty=0.5).matrix.tobytes().hex()[::97])
+        few = dd.simulate_pair(p=600, neighbours=2, changes=9, weights=(0.8, 1.0), rng=900403)
+        tables = few.first.sample(150, rng=1), few.second.sample(120, rng=2)
+        for method in ("dantzig", "dtrace"):
+            print(dd.precision_difference(*tables, method=method, penalty=0.7).entries.data.tobytes().hex())
         """
     once, twice = run(code, 1), run(code, 2)
     assert len(once) > 10_000

@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def commands() -> typer.Typer:
     """Return the program with every command, those of the rooms `app` and `reproduce`."""
+    import diffdag.reproduce.commands  # noqa: F401, PLC0415 - they register themselves
     from diffdag.app.cli.app import app  # noqa: PLC0415
 
     return app

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag import pipeline
 from diffdag._base.errors import InputError
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import Option, join_names, plural, using
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
-from diffdag.result import ConditionsResult, DifferenceResult, folder_names
+from diffdag.result import ConditionsResult, DifferenceResult
+from diffdag.results.differences import folder_names
 from diffdag.tables.align import Places, Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
@@ -110,7 +112,7 @@ def fit_conditions(
         notes.append(NO_SHARED_ORDER)
     parts = _align(dict(tables), compared, columns, drop, model.missing)
     folders = folder_names(compared)
-    with progress_callback(progress, "Estimating the differences") as callback:
+    with one_blas_thread(), progress_callback(progress, "Estimating the differences") as callback:
         steps = [
             _Comparison.of(pair, *part, options, _with_journal(wanted, folders[pair]), callback)
             for pair, part in parts.items()

@@ -22,7 +22,7 @@ import numpy as np
 from diffdag._base.arrays import BoolArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
-from diffdag._base.parallel import count_workers
+from diffdag._base.parallel import count_workers, one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
 from diffdag._base.words import Option
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
@@ -480,6 +480,7 @@ def base_settings(prepared: Prepared, options: ModelOptions) -> BaseSettings:
 # ----------------------------------------------------------------------------------------------- result
 
 
+@one_blas_thread()
 def fit_tables(
     tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
 ) -> DifferenceResult:
@@ -495,6 +496,7 @@ def fit_tables(
     return DifferenceResult.of(assessed)
 
 
+@one_blas_thread()
 def fit_moments(
     first: Moments,
     second: Moments,

@@ -14,24 +14,26 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
+from studies import ROOT
 
 import diffdag as dd
 from diffdag import __main__ as cli
 from diffdag.app.serve.session import Session
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 880_700
 MAIN = "from diffdag.__main__ import main; main()"
 # The interpreter keeps the last few thousand names of attributes that were asked for.
 CLEAR_CACHES = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +148,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes(kills, tmp_path):
     """Also those that have just begun to import what they need."""
     kills.write_tables(tmp_path, SEED + 1)
     out, mark = tmp_path / "out", tmp_path.name
-    wishes = ["fit", "first.csv", "second.csv", "--confidence", "60", "--jobs", "2"]
+    wishes = ["fit", "first.csv", "second.csv", "--resamples", "60", "--jobs", "2"]
     process = kills.start(wishes, tmp_path, out, mark)
     wait_until(lambda: len(kills.alive(mark)) >= 4, process)  # itself, a tracker or two, a worker or two
     time.sleep(0.3)

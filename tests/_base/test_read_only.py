@@ -18,6 +18,7 @@ import diffdag as dd
 from diffdag import __main__ as cli
 from diffdag._base.journal import Journal
 
+pytestmark = pytest.mark.faults
 PAIR = dd.simulate_pair(4, neighbours=2, changes=1, rng=880_901)
 TABLES = PAIR.first.sample(200, rng=1), PAIR.second.sample(200, rng=2)
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from diffdag import __main__ as cli
-from diffdag._base.errors import InputError
 from diffdag.app.cli.inputs import read_pair
 from diffdag.tables.inputs import Rows, SavedMoments, Stream, open_input
 from diffdag.tables.moments import Moments
@@ -54,12 +53,6 @@ REFUSED = {
 def test_what_is_not_clear_is_refused(folder, capsys, arguments, message):
     assert cli.run(["fit", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("path", "held"), [("many", "is a folder or a pattern"), ("m.npz", "holds moments")])
-def test_commands_that_need_rows_say_so(folder, path, held):
-    with pytest.raises(InputError, match=f"{path}' {held}, and this command needs rows; give two tables"):
-        read_pair(folder / path, folder / "t.csv", None, None, None)
 
 
 def test_two_groups_need_no_names(folder):

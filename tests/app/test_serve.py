@@ -325,6 +325,7 @@ class TestTrouble:
             until(lambda: len(server.stored) > len(before))
         until(lambda: server.stored == before)
 
+    @pytest.mark.faults
     def test_queue_of_one_cancel_and_a_worker_that_is_killed(self, server):
         keys = server.upload_pair(WIDE, WIDE + 0.1)
         first, second = (server.start(keys, sure=True).json()["key"] for _ in range(2))
@@ -678,6 +679,7 @@ class TestGuard:
 
 class TestEnd:
     @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+    @pytest.mark.faults
     def test_nothing_is_left_at_work(self, tmp_path, ending):
         server = Server(tmp_path)
         server.start(server.upload_pair(WIDE, WIDE + 0.1), sure=True)
@@ -690,6 +692,7 @@ class TestEnd:
         server.process.stdout.close()
         server.client.close()
 
+    @pytest.mark.faults
     def test_impatience_is_no_fault(self, tmp_path):
         server = Server(tmp_path)
         for _ in range(3):

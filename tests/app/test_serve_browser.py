@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from browser import becomes
+from playwright.sync_api import expect
 
 from diffdag.model.simulate import simulate_pair
 
+pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}
 HOSTILE = ['<img src=x onerror="alert(1)">', 'quote\'s "both" & more', "🧬 emoji", "x" * 200]
 PATIENCE = 90_000  # the first fit may compile
@@ -74,13 +78,18 @@ def check(page):
 
 def forgive_refusal(visit, status="422 (Unprocessable Entity)"):
     """Chromium notes on the console that a request was refused; the test wanted that."""
+    becomes(visit.page, lambda page: visit.complaints)
     (said,) = visit.complaints
     assert said == f"Failed to load resource: the server responded with a status of {status}"
     visit.complaints.clear()
 
 
-def focused(page):
-    return page.evaluate("document.activeElement.id")
+def ends(locator, words):
+    expect(locator).to_have_text(re.compile(re.escape(words) + r"\s*$"), use_inner_text=True)
+
+
+def starts(locator, words):
+    expect(locator).to_have_text(re.compile(r"^\s*" + re.escape(words)), use_inner_text=True)
 
 
 def choose(page, *paths):
@@ -103,29 +112,30 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
     page.get_by_text("<i>before.csv, ").wait_for()
     page.get_by_text("after.csv, ").wait_for()
     check(page)
-    assert (
-        page.inner_text("#overview") == "<i>before: 300 rows. after: 300 rows. 4 of 5 columns will be compared."
+    expect(page.locator("#overview")).to_have_text(
+        "<i>before: 300 rows. after: 300 rows. 4 of 5 columns will be compared."
     )
-    assert "is not numeric ('<script>alert(2)</script>' in line 2 of '<i>before.csv')" in page.inner_text(
-        "#remarked"
+    expect(page.locator("#remarked")).to_contain_text(
+        "is not numeric ('<script>alert(2)</script>' in line 2 of '<i>before.csv')"
     )
-    assert page.inner_text("#gap-says").endswith("are left out: 3 of 300 rows of <i>before.")
+    ends(page.locator("#gap-says"), "are left out: 3 of 300 rows of <i>before.")
     page.click("#others-title")
-    assert [name in page.inner_text("#checks") for name in HOSTILE] == [True] * 4
-    assert fits_the_screen(page)
+    for name in HOSTILE:
+        expect(page.locator("#checks")).to_contain_text(name, use_inner_text=True)
+    becomes(page, fits_the_screen)
 
     page.click("text=Leave out the columns with gaps")
-    assert page.inner_text("#overview").endswith("3 of 5 columns will be compared.")
+    ends(page.locator("#overview"), "3 of 5 columns will be compared.")
     page.get_by_label(HOSTILE[1]).check()
     page.get_by_text("are left out: 3 of 300 rows of <i>before.").wait_for(timeout=PATIENCE)
     page.uncheck("#sure")
     page.click("#start")
     page.wait_for_selector("#answer:not([hidden])", timeout=PATIENCE)
-    assert "possible edges changed" in page.inner_text("#headline")
+    expect(page.locator("#headline")).to_contain_text("possible edges changed", use_inner_text=True)
     report = page.frame_locator("#report")
-    assert "possible edges changed" in report.locator("h1").inner_text()
-    assert fits_the_screen(page)
-    assert page.locator(".step:visible").all_inner_texts() == ["1", "2", "3", "4"]
+    expect(report.locator("h1")).to_contain_text("possible edges changed", use_inner_text=True)
+    becomes(page, fits_the_screen)
+    expect(page.locator(".step:visible")).to_have_text(["1", "2", "3", "4"])
     with page.expect_download() as saved:
         page.click("text=Table of changes")
     assert saved.value.suggested_filename == "edges.csv"
@@ -133,15 +143,15 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
 
     page.reload()  # as if the browser had been closed
     page.wait_for_selector("#answer:not([hidden])")
-    assert page.inner_text("#jobs .name") == "1. <i>before and after"
+    expect(page.locator("#jobs .name")).to_have_text("1. <i>before and after", use_inner_text=True)
 
     choose(page, write(tmp_path, "other.csv", first))
-    assert page.is_hidden("#report")  # it is about other files
-    assert page.locator(".step:visible").all_inner_texts() == ["1"]
-    assert fits_the_screen(page)
+    expect(page.locator("#report")).to_be_hidden()  # it is about other files
+    expect(page.locator(".step:visible")).to_have_text(["1"])
+    becomes(page, fits_the_screen)
     page.click("text=Show it again")
-    assert page.is_visible("#report")
-    assert focused(page) == "answer-title"
+    expect(page.locator("#report")).to_be_visible()
+    expect(page.locator("#answer-title")).to_be_focused()
 
 
 def test_groups_and_cancel(page, visit, tmp_path):
@@ -149,36 +159,37 @@ def test_groups_and_cancel(page, visit, tmp_path):
     table["group"] = np.repeat(["<b>one", "two", "three"], 200)
     choose(page, write(tmp_path, "cells.csv", table))
     check(page)
-    assert page.input_value("#group") == "group"
-    assert page.locator("#first option").all_inner_texts()[0] == "<b>one (200 rows)"
+    expect(page.locator("#group")).to_have_value("group")
+    expect(page.locator("#first option").first).to_have_text("<b>one (200 rows)")
     page.click("#others-title")
     page.get_by_label("x7", exact=True).uncheck()
     page.select_option("#first", "two")  # which was the second
     page.get_by_text("two: 200 rows. <b>one: 200 rows. 39 of 40 columns").wait_for(timeout=PATIENCE)
-    assert not page.get_by_label("x7", exact=True).is_checked()
+    expect(page.get_by_label("x7", exact=True)).not_to_be_checked()
     page.get_by_text("Checking what is ticked.").wait_for(state="hidden", timeout=PATIENCE)
-    assert page.is_hidden("#problem")
+    expect(page.locator("#problem")).to_be_hidden()
 
     said = {"error": "nothing of the kind", "log": "<b>the log"}
     page.route("**/look", lambda route: route.fulfill(status=500, json=said))
     page.select_option("#first", "three")
     page.get_by_text("Nothing of the kind.").wait_for()
-    assert (page.input_value("#first"), page.is_enabled("#start")) == ("two", True)
+    expect(page.locator("#first")).to_have_value("two")
+    expect(page.locator("#start")).to_be_enabled()
     page.click("text=The log, for the report")
-    assert page.inner_text("#fault-log") == "<b>the log"
+    expect(page.locator("#fault-log")).to_have_text("<b>the log", use_inner_text=True)
     forgive_refusal(visit, "500 (Internal Server Error)")
 
     for _ in range(2):
         page.click("#start")
         page.wait_for_selector("#cancel:visible")
-        assert page.inner_text("#progress-name") == "two and <b>one"
+        expect(page.locator("#progress-name")).to_have_text("two and <b>one", use_inner_text=True)
         page.click("#cancel")
         page.get_by_text("Cancelled. You can change the options above").wait_for()
         page.locator("#progress-title:focus").wait_for()
-    assert page.is_hidden("#cancel")
-    assert page.is_hidden("#log")
+    expect(page.locator("#cancel")).to_be_hidden()
+    expect(page.locator("#log")).to_be_hidden()
     listed = page.locator("#jobs li")
-    assert listed.nth(0).locator(".what").inner_text() == "was cancelled"
+    expect(listed.nth(0).locator(".what")).to_have_text("was cancelled", use_inner_text=True)
     page.evaluate("document.activeElement.blur()")
     listed.nth(1).get_by_text("Show").click()
     page.locator("#progress-title:focus").wait_for()
@@ -210,21 +221,21 @@ def test_an_answer_that_comes_late_is_for_nobody(page, tmp_path):
     choose(page, one, three)
     page.evaluate("openGate()")
     page.wait_for_timeout(300)
-    assert page.is_hidden("#checks")
-    assert page.is_disabled("#start")
-    assert page.inner_text("#data-says") == ""
+    expect(page.locator("#checks")).to_be_hidden()
+    expect(page.locator("#start")).to_be_disabled()
+    expect(page.locator("#data-says")).to_have_text("", use_inner_text=True)
 
     page.click("#look")
     page.wait_for_selector("[data-gate]")
     page.evaluate("openGate()")
     page.wait_for_selector("#checks:visible")
-    assert page.inner_text("#overview").startswith("one: 60 rows. three: 60 rows.")
+    starts(page.locator("#overview"), "one: 60 rows. three: 60 rows.")
     page.click("#others-title")
-    assert page.locator("#fine li").last.inner_text() == "\\u202ed"
+    expect(page.locator("#fine li").last).to_have_text("\\u202ed", use_inner_text=True)
     page.get_by_label("a", exact=True).uncheck()
     page.get_by_label("Remove the second file").click()  # before what is ticked is looked at
     page.wait_for_timeout(900)
-    assert page.inner_text("#again") == ""  # and no complaints
+    expect(page.locator("#again")).to_have_text("", use_inner_text=True)  # and no complaints
 
 
 def test_long_lists_say_what_they_leave_out(page, tmp_path):
@@ -232,10 +243,10 @@ def test_long_lists_say_what_they_leave_out(page, tmp_path):
     numbers.iloc[:, :1050] = 1.0
     choose(page, write(tmp_path, "one.csv", numbers), write(tmp_path, "two.csv", numbers + 1))
     check(page)
-    assert page.inner_text("#overview").endswith("1,055 of 2,105 columns will be compared.")
-    assert page.locator("#remarked li").last.inner_text().startswith("and 50 more")
+    ends(page.locator("#overview"), "1,055 of 2,105 columns will be compared.")
+    starts(page.locator("#remarked li").last, "and 50 more")
     page.click("#others-title")
-    assert page.locator("#fine li").last.inner_text().startswith("and 55 more")
+    starts(page.locator("#fine li").last, "and 55 more")
 
 
 def test_the_door_leads_to_the_page(visit, place):
@@ -253,11 +264,11 @@ def test_files_that_are_refused(page, visit, tmp_path):
     large.write_bytes(b"a,b\n" + b"1,2\n" * 300_000)
     page.get_by_text("up to 1 MB each").wait_for()
     page.set_input_files("#file-0", large)
-    assert "large.csv has 1.2 MB, and this page takes up to 1 MB." in page.inner_text(
-        ".slot:first-child .state"
+    expect(page.locator(".slot:first-child .state")).to_contain_text(
+        "large.csv has 1.2 MB, and this page takes up to 1 MB."
     )
     assert not [url for url in visit.requests if "/files" in url]
-    assert page.is_disabled("#look")
+    expect(page.locator("#look")).to_be_disabled()
     page.set_input_files("#file-0", write(tmp_path, "notes.docx", pd.DataFrame({"a": [1]})))
     page.get_by_text("'notes.docx' has no known file type").wait_for()
     visit.complaints[:] = [
@@ -279,18 +290,19 @@ def test_two_files_are_dropped_and_the_keyboard_is_enough(page, visit):
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "file-1"
+    expect(page.locator("#file-1")).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # removes the second file, and goes back to where another is chosen
-    assert page.inner_text("#data .slot:nth-child(2) .state") == "no file yet"
-    reached = [page.evaluate("document.activeElement.id")]
-    for _ in range(2):
+    expect(page.locator("#data .slot:nth-child(2) .state")).to_have_text("no file yet", use_inner_text=True)
+    expect(page.locator("#file-1")).to_be_focused()
+    for name in ("look", "example"):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.id"))
-    assert reached == ["file-1", "look", "example"]
+        expect(page.locator(f"#{name}")).to_be_focused()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     said = page.locator("#data-says.bad")
     said.wait_for(timeout=PATIENCE)
-    assert said.inner_text() == "Line 3 of 'one.csv' has 1 field and the header has 2; check the export."
+    expect(said).to_have_text(
+        "Line 3 of 'one.csv' has 1 field and the header has 2; check the export.", use_inner_text=True
+    )
     forgive_refusal(visit)

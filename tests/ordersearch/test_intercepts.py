@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from studies import moments
 
 import diffdag as dd
 from diffdag.ordersearch.intercepts import changed_mechanisms
@@ -27,10 +28,6 @@ def tables(weights, shift=0.0, variances=1.0, sizes=(600, 800), seed=0, second=N
         noise = rng.standard_normal((n, p)) * size + move + origin
         answer.append(noise @ np.linalg.inv(np.eye(p) - effects).T)
     return answer
-
-
-def moments(*parts):
-    return [Moments.from_array(part) for part in parts]
 
 
 def names(changes):

@@ -5,7 +5,7 @@ import pytest
 
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, simulate_pair
 
-pytestmark = pytest.mark.acceptance
+pytestmark = pytest.mark.slow
 SEED = 780_000
 
 

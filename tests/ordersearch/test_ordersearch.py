@@ -1,52 +1,34 @@
 """The search over causal orders: its parts against brute force on the rows, and the whole against the truth."""
 
-import importlib
 import itertools
-import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
-import numba
 import numpy as np
+import orders
 import pandas as pd
 import pytest
 from scipy import stats
+from studies import study
 
-import diffdag
-from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
+from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load, simulate_pair
 from diffdag.model.regression import regress_jointly
 from diffdag.model.sem import causal_order
 from diffdag.ordersearch.core.score import make_rules
-from diffdag.ordersearch.core.state import new_space
-from diffdag.ordersearch.core.walk import walk
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
-from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, search_orders, walk_from
+from diffdag.ordersearch.search import Problem, _walk_many, read_along, search_orders, walk_from
 
 CHANGE, VARIANCE, FREE = range(3)
 
 
-def two_tables(seed: int, p: int = 5, n1: int = 60, n2: int = 90) -> tuple[np.ndarray, np.ndarray]:
-    """Correlated rows; weights and noise variances differ between the tables, in sizes around the penalty."""
-    rng = np.random.default_rng(seed)
-    label = rng.permutation(p)
-    before = np.tril(rng.uniform(-1, 1, (p, p)), -1)
-    after = before + np.tril(rng.uniform(-2, 2, (p, p)) * (rng.random((p, p)) < 0.3), -1)
-    spread = np.where(rng.random(p) < 0.3, rng.uniform(1.2, 4, p), 1.0)
-    one = LinearSEM(before).sample(n1, rng)[:, label]
-    return one, LinearSEM(after, spread).sample(n2, rng)[:, label]
-
-
 def problem_of(first, second, *, equal=False, before=None, plain=False, total=None) -> Problem:
     """From rows; `plain` lets every row count, so that the score is the penalised likelihood."""
-    p = first.shape[1]
-    before = np.zeros((p, p), bool) if before is None else before
-    made = Problem.from_scatter(
-        first.T @ first, second.T @ second, len(first), len(second), equal, before, total or p
+    made = orders.problem_of(
+        (first, second), Problem.from_scatter, equal=equal, before=before, total=total or 0
     )
     if plain:
         table = made.rules.table.copy()
         table[FREE] = len(first) + len(second)
-        made = replace(made, rules=make_rules(len(first), len(second), table, equal, before))
+        made = replace(made, rules=make_rules(len(first), len(second), table, equal, made.before))
     return made
 
 
@@ -57,78 +39,12 @@ def simulated(seed: int, p: int, n: int = 400, before=None, **options) -> Proble
 
 def costs_along(problem: Problem, order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Full costs, changes and separate variances of the compiled code, by variable."""
-    p = problem.p
-    cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    room, place, none = new_space(problem.first, np.int64(12)), np.array(order), np.zeros(p, bool)
-    still = ((0, 0), 0, 0, 1.0, 1.0, 0)
-    walk(room, problem.pooled, problem.rules, place, *still, none, cost, changed, separate)
-    return cost, changed, separate
-
-
-@pytest.fixture(scope="module")
-def interpreted():
-    """The same modules without numba: to compile one function by itself takes longer than to run it."""
-    package = "diffdag.ordersearch"
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(package)}
-    names, original = ("state", "subset", "score"), diffdag.ordersearch
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numba.config, "DISABLE_JIT", True)
-        modules = SimpleNamespace(**{name: importlib.import_module(f"{package}.{name}") for name in names})
-    for name in [name for name in sys.modules if name.startswith(package)]:
-        del sys.modules[name]
-    sys.modules.update(kept)
-    diffdag.ordersearch = original
-    assert not hasattr(modules.score.full_cost, "py_func")
-    return modules
-
-
-def view(interpreted, problem: Problem, order):
-    """The room of interpreted functions along an order."""
-    space = interpreted.state.new_space(problem.first, 12)
-    space.whole[interpreted.state.ORDER, : problem.p] = order
-    interpreted.state.look(space, problem.pooled)
-    return space
-
-
-# The view along an order
-
-
-def assert_view(state, space, first, second):
-    """Against Cholesky factors of permuted matrices and ``q = X R^-1`` from the rows, up to signs of q."""
-    p = first.shape[1]
-    order = space.whole[state.ORDER, :p]
-    rows = np.vstack([first, second])
-    upper = np.linalg.cholesky((rows.T @ rows)[np.ix_(order, order)]).T
-    q = np.linalg.solve(upper.T, rows[:, order].T).T[: len(first)]
-    root, cross, inner = (space.real[which, :p] for which in (state.ROOT, state.CROSS, state.INNER))
-    signs = np.sign(root[np.arange(p), order])
-    close = {"rtol": 1e-8, "atol": 1e-8}
-    np.testing.assert_allclose(signs[:, None] * root[:, order], upper, **close)
-    np.testing.assert_allclose(signs[:, None] * cross, q.T @ first, **close)
-    np.testing.assert_allclose(np.tril(np.outer(signs, signs) * inner), np.tril(q.T @ q), **close)
-    spent = np.vstack([np.zeros(p), np.cumsum((q.T @ first) ** 2, axis=0)])
-    widths = (first**2).sum(axis=0) - spent
-    np.testing.assert_allclose(space.real[state.WIDTHS, : p + 1], widths, **close)
-    np.testing.assert_array_equal(space.whole[state.PLACE, order], np.arange(p))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_view_is_that_of_the_rows_however_it_was_reached(interpreted, seed):
-    p, state, rng = 7, interpreted.state, np.random.default_rng(seed)
-    first, second = two_tables(seed, p)
-    space = state.new_space(first.T @ first, 12)
-    space.whole[state.ORDER, :p] = rng.permutation(p)
-    state.look(space, first.T @ first + second.T @ second)
-    assert_view(state, space, first, second)
-    for t in rng.integers(p - 1, size=1000):
-        state.swap(space, int(t))
-    assert_view(state, space, first, second)
-    for start, end in rng.integers(p, size=(20, 2)).tolist():
-        expected = space.whole[state.ORDER, :p].tolist()
-        expected.insert(end, expected.pop(start))
-        state.move(space, start, end)
-        assert space.whole[state.ORDER, :p].tolist() == expected
-    assert_view(state, space, first, second)
+    values, changes = problem.tabulate()
+    said = read_along(list(order), 0.0, values, changes)
+    members = np.cumsum([0, *(1 << int(i) for i in order)])[:-1]
+    cost = np.empty(problem.p)
+    cost[list(order)] = values[members, list(order)]
+    return cost, said.changed, said.separate
 
 
 # Costs
@@ -169,28 +85,26 @@ def brute_force(first, second, rules, causes, target) -> float:
     return best
 
 
-@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("literal", [True, False])
 @pytest.mark.parametrize("equal", [True, False])
-def test_costs_are_those_of_all_change_sets_on_the_rows(interpreted, plain, equal):
+def test_costs_are_those_of_all_change_sets_on_the_rows(plain, literal, equal):
     above, sizes, separated = [], [], 0
     for seed in range(8):
         p = 5 + seed % 2
-        first, second = two_tables(seed, p)
+        first, second = study(seed, p)
         scale = np.sqrt(((first**2).mean(axis=0) + (second**2).mean(axis=0)) / 2)
         first, second = first / scale, second / scale
-        problem = problem_of(first, second, equal=equal, plain=plain)
-        order = np.random.default_rng(seed).permutation(p)
+        problem = problem_of(first, second, equal=equal, plain=literal)
+        order = np.random.default_rng(seed).permutation(p).tolist()
         cost, changed, separate = costs_along(problem, order)
-        space = view(interpreted, problem, order)
+        quick, slow = (orders.costs(plain, problem, order, careful=careful) for careful in (False, True))
         for t, i in enumerate(order):
-            expected = brute_force(first, second, problem.rules, order[:t].tolist(), i)
+            expected = brute_force(first, second, problem.rules, order[:t], i)
             above.append(cost[i] - expected)
-            quick = interpreted.score.quick_cost(space, problem.rules, t)
-            slow, m, differs = interpreted.score.full_cost(space, problem.rules, t)
-            assert quick[0] >= cost[i] - 1e-6
-            assert (slow, m, differs) == (pytest.approx(cost[i], abs=1e-6), changed[i].sum(), separate[i])
-            assert set(space.whole[interpreted.state.CHOSEN, :m]) == set(np.flatnonzero(changed[i]))
-            sizes.append(m)
+            assert quick[t].value >= cost[i] - 1e-6
+            causes = frozenset(np.flatnonzero(changed[i]).tolist())
+            assert slow[t] == (pytest.approx(cost[i], abs=1e-6), causes, separate[i])
+            sizes.append(len(causes))
         separated += separate.sum()
     assert min(above) > -1e-6
     assert max(above) < 1e-3  # rounds end when they gain no more than this
@@ -198,70 +112,49 @@ def test_costs_are_those_of_all_change_sets_on_the_rows(interpreted, plain, equa
     assert max(sizes) > 1
 
 
-def test_steps_find_the_best_change_set_nearly_always(interpreted):
-    score, gaps = interpreted.score, []
+def test_steps_find_the_best_change_set_nearly_always(plain):
+    gaps = []
     for seed in range(60):
-        problem = problem_of(*two_tables(seed, 7), plain=seed % 2 == 0, equal=True)
-        space = view(interpreted, problem, np.random.default_rng(seed).permutation(7))
-        for t in range(2, 7):
-            change, _, free = problem.rules.table[:, t]
-            found = [score._shared_fit(space, problem.rules, t, most) for most in (0, 12)]
-            steps, best = (free / 2 * np.log(rss) + change * m for rss, m in found)
-            gaps.append(steps - best)
+        problem = problem_of(*study(seed, 7), plain=seed % 2 == 0, equal=True)
+        order = np.random.default_rng(seed).permutation(7).tolist()
+        quick, full = (orders.costs(plain, problem, order, careful=careful) for careful in (False, True))
+        gaps += [steps.value - best.value for steps, best in zip(quick[2:], full[2:], strict=True)]
     assert min(gaps) > -1e-9
     assert np.mean(np.array(gaps) < 1e-9) > 0.9
 
 
-def changes_alone(interpreted, space, rules, t) -> bool:
-    """Whether a coefficient or the variance at a position changes by itself; by costs, not by limits."""
-    score, state = interpreted.score, interpreted.state
-    r2 = space.real[state.ROOT, t, space.whole[state.ORDER, t]] ** 2
-    change, extra, _ = rules.table[:, t]
-    falls = [
-        r2 * space.real[state.CROSS, t, k] ** 2 / space.real[state.WIDTHS, t, k]
-        for k in space.whole[state.ORDER, :t]
-    ]
-    alone = any(score._cost_of_one(space, rules, r2 - fall, t) + change < 0 for fall in falls)
-    share = space.real[state.INNER, t, t]
-    both = r2 * share, r2 * (1 - share)
-    return alone or (not rules.equal and score._cost_of_two(space, rules, both, t) + extra < 0)
+def changes_alone(first, second, rules, causes, target) -> bool:
+    """Whether a coefficient or the variance of one variable changes by itself; from the rows."""
+    n = np.array([len(first), len(second)])
+    change, extra, free = rules.table[:, len(causes)]
+    share, none = free / n.sum(), residuals(*rows_of(first, second, causes, [], target), n[0])
+    falls = [residuals(*rows_of(first, second, causes, [k], target), n[0]).sum() / none.sum() for k in causes]
+    two = share * ((n / 2 * np.log(none / n)).sum() - n.sum() / 2 * np.log(none.sum() / n.sum())) + extra
+    return any(free / 2 * np.log(fall) + change < 0 for fall in falls) or (not rules.equal and two < 0)
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_what_is_seen_at_a_glance_is_what_costs_say(interpreted, equal):
-    score, state, seen, swapped = interpreted.score, interpreted.state, [], []
+def test_quick_costs_are_zero_where_nothing_changes_by_itself(plain, equal):
+    seen = []
     for seed in range(20):
-        problem = problem_of(*two_tables(seed, 6), equal=equal)
-        space = view(interpreted, problem, np.random.default_rng(seed).permutation(6))
-        for t in range(6):
-            seen.append(score.nothing_pays(space, problem.rules, t, score.LOW))
-            assert seen[-1] == (not changes_alone(interpreted, space, problem.rules, t))
-            if seen[-1]:
-                assert score.quick_cost(space, problem.rules, t) == (0.0, 0, False)
-        for t in range(5):
-            swapped.append(score.nothing_pays_after_swap(space, problem.rules, t))
-            state.swap(space, t)
-            assert swapped[-1] == all(
-                score.nothing_pays(space, problem.rules, at, score.LOW) for at in (t, t + 1)
-            )
-            state.swap(space, t)
+        first, second = study(seed, 6)
+        problem = problem_of(first, second, equal=equal)
+        order = np.random.default_rng(seed).permutation(6).tolist()
+        for t, cost in enumerate(orders.costs(plain, problem, order, careful=False)):
+            seen.append(changes_alone(first, second, problem.rules, order[:t], order[t]))
+            assert (cost == (0.0, frozenset(), False)) != seen[-1]
     assert 0 < sum(seen) < len(seen)
-    assert 0 < sum(swapped) < len(swapped)
 
 
 def test_nearly_collinear_predecessors_have_finite_costs():
     for seed in range(5):
-        rng, tables = np.random.default_rng(seed), two_tables(seed)
+        rng, tables = np.random.default_rng(seed), study(seed)
         first, second = (np.hstack([x, x[:, :1] + 1e-5 * rng.standard_normal((len(x), 1))]) for x in tables)
         for order in ([0, 5, 1, 2, 3, 4], [5, 4, 3, 2, 1, 0]):
             assert np.isfinite(costs_along(problem_of(first, second), order)[0]).all()
 
 
 # All orders, and walks
-
-
-def respects(order, before) -> bool:
-    return not any(before[b, a] for a, b in itertools.combinations(order, 2))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -271,10 +164,10 @@ def test_the_best_order_and_margins_are_those_of_all_orders(seed):
     if seed % 2:  # every second example comes with knowledge that may be wrong
         before[np.triu_indices(5, 1)] = rng.random(10) < 0.3
         before |= before @ before | before @ before @ before
-    problem = problem_of(*two_tables(seed, 5, 200, 250), before=before)
+    problem = problem_of(*study(seed, 5, (200, 250)), before=before)
     scores = {order: walk_from(problem, order).score for order in itertools.permutations(range(5))}
-    allowed = {order: score for order, score in scores.items() if respects(order, before)}
-    optimum = _compare_all(problem)
+    allowed = {order: score for order, score in scores.items() if orders.allowed(order, before)}
+    optimum = search_orders(problem, rng, 1)
     best = optimum.best
     assert best.order in allowed
     assert best.score == pytest.approx(min(allowed.values()), abs=1e-6)
@@ -293,7 +186,7 @@ def test_walks_end_where_all_orders_do():
     above, same, turned = [], 0, []
     for seed in range(20):
         problem = simulated(seed, 8 + seed % 3, variances=(0.5, 1, 2), variances_drawn="per-condition")
-        expected = _compare_all(problem)
+        expected = search_orders(problem, np.random.default_rng(seed), 1)
         found = _walk_many(problem, np.random.default_rng(seed), 1)
         assert 0 <= found.reached <= found.starts
         above.append(found.best.score - expected.best.score)
@@ -316,7 +209,7 @@ def test_walks_respect_what_is_known_and_do_not_depend_on_threads():
         problem = simulated(5, p, before=before)
         one, two = (_walk_many(problem, np.random.default_rng(1), jobs) for jobs in (1, 2))
         assert (one.best.order, one.best.score, one.margins) == (two.best.order, two.best.score, two.margins)
-        assert respects(one.best.order, before)
+        assert orders.allowed(one.best.order, before)
         for _ in range(20):  # no order drawn at random is better
             order = [*rng.permutation(7), *(7 + rng.permutation(7))]
             order = order if before[0, 7] else order[::-1]
@@ -345,7 +238,7 @@ def test_a_walk_is_no_worse_than_where_it_began_and_says_what_its_order_says():
 
 
 def test_the_score_is_the_likelihood_of_both_tables_where_nothing_changes():
-    first, second = two_tables(1, 4)
+    first, second = study(1, 4)
     problem, rows = problem_of(first, second), len(first) + len(second)
     pooled = problem.pooled
     expected = sum(
@@ -514,7 +407,7 @@ def test_what_is_known_is_respected():
 def test_options_of_the_other_method_are_refused(options):
     name = next(name for name in options if name != "method")
     with pytest.raises(InputError, match=f"has no {name}"):
-        DifferenceDAG(**options).fit(*two_tables(0, 2))
+        DifferenceDAG(**options).fit(*study(0, 2))
 
 
 def false_alarms(sets: int, p: int, n1: int, n2: int) -> tuple[int, int]:
@@ -595,7 +488,7 @@ def test_fewer_rows_than_variables_are_screened_and_saved(tmp_path):
     _, *tables = example(0)
     for saved in (result, DifferenceDAG().fit(*tables).result_):
         saved.save(tmp_path)
-        assert load_result(tmp_path) == saved
+        assert load(tmp_path) == saved
 
 
 # Weights
@@ -611,7 +504,7 @@ def with_intercepts(first, second, causes, chosen, target):
 @pytest.mark.parametrize("chosen", [[], [3], [0, 3], [4, 0, 3]])
 def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, chosen):
     units = np.array([1, 1e-3, 20, 5, 0.1])
-    first, second = (table * units + 7 for table in two_tables(4, 5, 40, 70))
+    first, second = (table * units + 7 for table in study(4, 5, (40, 70)))
     causes, target = [3, 0, 4], 2
     fit = regress_jointly(*map(Moments.from_array, (first, second)), target, causes, chosen, separate)
     design, answer = with_intercepts(first, second, causes, chosen, target)

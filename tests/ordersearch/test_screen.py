@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from diffdag import DifferenceDAG, InputError, Moments, simulate_pair
 from diffdag.ordersearch import screen as module
-from diffdag.ordersearch.neighbourhood import MOST, find_neighbourhoods
-from diffdag.ordersearch.screen import most_variables, screen, silent
+from diffdag.ordersearch.neighbourhood import MOST, Neighbourhoods, find_neighbourhoods
+from diffdag.ordersearch.screen import most_variables, screen, screening_note, silent
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 
@@ -84,6 +86,7 @@ def test_what_changed_is_kept_with_its_neighbours():
     assert len(parents & members) >= 0.8 * len(parents)
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     pair, first, second = wide_pair()
     seen = []
@@ -111,6 +114,7 @@ def test_no_change_in_a_wide_table_gives_no_edges():
         assert not DifferenceDAG().fit(*tables).result_.edge_list
 
 
+@pytest.mark.slow
 def test_what_is_known_beforehand_holds_in_wide_tables_too():
     pair, first, second = wide_pair()
     source, target = sorted(pair.edges)[0]
@@ -147,3 +151,95 @@ def test_no_more_is_kept_than_what_ranks_are_worth():
     kept = 200 - len(result.settings["screened_out"])
     assert kept <= most_variables(min(result.samples)) < most_variables(60)
     assert f"{min(result.samples)} rows can order at most" in " ".join(result.notes)
+
+
+def test_so_many_variables_can_be_ordered():
+    counts = [most_variables(rows) for rows in (2, 3, 4, 5, 9, 299, 300, 10_000)]
+    assert counts == [2, 2, 2, 3, 6, 199, 200, 200]
+
+
+def test_notes_give_the_reason_for_screening():
+    assert "7 variables of 10 were screened out before the search, because 5 rows can order at most 3." in (
+        screening_note(10, 3, 5)
+    )
+    assert "1 variable of 201 were screened" in screening_note(201, 200, 400)
+    assert "because the search can take at most 200." in screening_note(400, 200, 400)
+    assert "because screen= allows at most 2." in screening_note(10, 2, 5, 2)
+    assert "because 5 rows can order at most 3." in screening_note(10, 3, 5, 3)
+
+
+def test_residuals_subtract_neighbours():
+    near = Neighbourhoods(
+        np.array([[1, 2], [-1, -1], [0, -1]]), np.array([[0.5, 0.25], [9.0, 9.0], [2.0, 9.0]]), np.ones(3)
+    )
+    expected = [[-2.0, 0.0, 1.0], [1.0, -0.5, -0.25]]
+    assert near.residuals(np.array([2, 0])).toarray().tolist() == expected
+
+
+def tables_with_a_change(seed, p=6, n=(80, 120)):
+    rng = np.random.default_rng(seed)
+    tables = [rng.standard_normal((rows, p)) for rows in n]
+    for table, weight, noise in zip(tables, (1.0, -0.6), (1.0, 2.5), strict=True):
+        table[:, 1] += weight * table[:, 0]
+        table[:, 3] = noise * table[:, 3] + 0.8 * table[:, 2]
+    return tables
+
+
+def suspects_of(problem, near, n1, n2):
+    """By how many standard errors covariances or variances given neighbours changed, where beyond chance."""
+    p = problem.p
+    left = near.residuals(np.arange(p)).toarray()
+    change = left @ (problem.sigma1 - problem.sigma2)
+    error = math.sqrt(1 / n1 + 1 / n2)
+    pairs = np.abs(change) / (np.sqrt(near.variances) * error)[:, None]
+    noise = np.abs(np.diag(change @ left.T)) / (near.variances * error * math.sqrt(2))
+    np.fill_diagonal(pairs, 0.0)
+    # Ten pairs and one variance are expected beyond these by chance.
+    bounds = norm.isf(np.minimum(0.25, np.array([10 / p**2, 1 / p]) / 2))
+    pairs[pairs <= bounds[0]] = 0.0
+    strength = np.maximum.reduce([pairs.max(axis=0), pairs.max(axis=1), np.where(noise > bounds[1], noise, 0)])
+    return {int(k): strength[k] for k in np.flatnonzero(strength)}
+
+
+@pytest.mark.parametrize(
+    ("seed", "p", "n"), [(880460, 6, (80, 120)), (880462, 30, (80, 120)), (880463, 30, (20, 25))]
+)
+def test_suspects_bring_their_neighbours_as_far_as_there_is_room(seed, p, n):
+    tables = tables_with_a_change(seed, p, n)
+    problem = standardise(*(Moments.from_array(table) for table in tables))
+    near = find_neighbourhoods(problem, *n, silent)
+    told, most = [], most_variables(min(n))
+    kept = screen(problem, *n, lambda *what: told.append(what))
+    suspects = suspects_of(problem, near, *n)
+    assert {0, 1} <= set(suspects)
+    first = kept.ranked[: len(suspects)]
+    assert all(suspects[a] >= suspects[b] - 1e-9 for a, b in pairwise(first))  # the clearest first
+    assert all(suspects[first[-1]] >= suspects[k] - 1e-9 for k in suspects.keys() - set(first))
+    assert len(first) == min(len(suspects), most)
+    assert kept.settings == {"suspects": len(suspects)}
+    assert kept.members == sorted(kept.ranked)
+    assert len(set(kept.ranked)) == len(kept.ranked) <= most
+    around = [k for suspect in kept.ranked for k in near.of(suspect)]
+    rest = kept.ranked[len(suspects) :]
+    assert set(rest) <= set(around)
+    if len(kept.ranked) < most:
+        assert {k for suspect in suspects for k in near.of(suspect)} <= set(kept.ranked)
+    else:  # neighbours of the clearest ones come first
+        assert list(rest) == list(dict.fromkeys(k for k in around if k not in suspects))[: len(rest)]
+    assert kept.at_most(2).ranked == kept.ranked[:2]
+    assert told[-1] == (0, 1, "Looking for changes")
+    assert told[:-1] == [(k, 8, "Looking for neighbours") for k in range(len(told) - 1)]
+
+
+def test_a_copy_is_no_neighbour():
+    rng = np.random.default_rng(880461)
+    tables = [rng.standard_normal((60, 4)) for _ in range(2)]
+    for table in tables:
+        table[:, 2] = table[:, 0] + 1e-4 * table[:, 3]
+        table[:, 1] += 0.9 * table[:, 0]
+    problem = standardise(*(Moments.from_array(table) for table in tables))
+    near = find_neighbourhoods(problem, 60, 60, silent)
+    assert near.copies == {0: [2], 2: [0]}
+    assert near.of(0) == [1]
+    assert near.of(2) == [1]
+    assert near.of(1) in ([0], [2])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from studies import sample_pair
 
 from diffdag import DifferenceDAG, LinearSEM, Moments, precision_difference, simulate_pair
 from diffdag.model.regression import regress
@@ -49,7 +50,7 @@ def graph_of(directed=(), undirected=(), layers=(), rest=(), invariant=(), size=
 
 def tables(seed, p, n1, n2, **options):
     pair = simulate_pair(p, neighbours=2, changes=2, rng=seed, **options)
-    return pair.first.sample(n1, seed + 1), pair.second.sample(n2, seed + 2)
+    return sample_pair(pair, (n1, n2), seed + 1)
 
 
 # Limits that are just reached

@@ -550,15 +550,16 @@ def test_certificates_at_exactly_the_tolerance():
 
 
 @pytest.mark.parametrize(("patience", "rounds"), [(2, 3), (4, 5)])
-def test_hopeless_problems_are_given_up_after_some_patience(monkeypatch, patience, rounds):
+def test_refuted_problems_are_given_up_after_some_patience(monkeypatch, patience, rounds):
     monkeypatch.setattr(dantzig, "PATIENCE", patience)
     monkeypatch.setattr(dantzig, "SMALL", 0)
     monkeypatch.setattr(dantzig._Master, "grow", lambda *given: True)
-    monkeypatch.setattr(dantzig._Master, "hopeless", lambda master: True)
+    monkeypatch.setattr(dantzig._Master, "unbounded", lambda master: True)
+    monkeypatch.setattr(DifferenceProblem, "refute", lambda problem, ray: 0.5)
     problem = problem_of(880430, 6, 0.05)
     found = dantzig.solve_dantzig(problem, -1.0)
-    assert (found.iterations, found.converged) == (rounds, False)
-    monkeypatch.setattr(dantzig._Master, "hopeless", lambda master: False)
+    assert (found.iterations, found.converged, found.least_penalty) == (rounds, False, 0.5)
+    monkeypatch.setattr(dantzig._Master, "unbounded", lambda master: False)
     monkeypatch.setattr(dantzig, "MAX_ROUNDS", 7)
     assert dantzig.solve_dantzig(problem, -1.0).iterations == 7
     monkeypatch.setattr(dantzig._Master, "grow", lambda *given: False)
@@ -640,13 +641,13 @@ def test_simplex_methods_are_those_meant():
 
 def test_the_rough_start_has_the_units_of_the_penalty(monkeypatch):
     """Tables in which everything is larger begin with the same entries."""
-    seen, solve = [], dantzig.solve_dtrace
+    seen, solve = [], dantzig.descend
 
-    def watched(problem, tolerance, *limits):
+    def watched(problem, start, tolerance, *limits):
         seen.append((problem.penalty, tolerance))
-        return solve(problem, tolerance, *limits)
+        return solve(problem, start, tolerance, *limits)
 
-    monkeypatch.setattr(dantzig, "solve_dtrace", watched)
+    monkeypatch.setattr(dantzig, "descend", watched)
     for fraction in (0.5, 0.25):
         dantzig._Master(tight(17, fraction=fraction)).start()
     whole = tight(17, fraction=1.0).penalty

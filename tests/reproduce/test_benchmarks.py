@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from studies import ROOT
 
 import diffdag as dd
 from diffdag.precision.problem import standardise
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("admm", "cells", "contest", "growth", "measure", "peers", "record", "scale", "tables")
 TINY = {
     "p": (20, 40),
@@ -152,6 +151,7 @@ def test_as_many_edges_added_as_deleted(suite):
     assert (pair.first.weights[both] == pair.second.weights[both]).all()
 
 
+@pytest.mark.slow
 def test_a_cell_has_a_process_of_its_own(suite, capsys):
     run_cell = suite["measure"].run_cell
     cell = {"p": 12, "n": 200, "changes": 2, "method": "dtrace", "sets": 2, "seed": 840_400}
@@ -182,6 +182,7 @@ def in_this_process(suite, monkeypatch):
 
 
 @pytest.mark.usefixtures("in_this_process")
+@pytest.mark.slow
 def test_sections_run_and_are_recorded(suite, results, capsys):
     size = replace(suite["tables"].QUICK, **TINY)
     for name in suite["scale"].SECTIONS:

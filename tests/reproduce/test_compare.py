@@ -37,6 +37,7 @@ def test_methods_say_what_they_are():
         find_method("nothing")
 
 
+@pytest.mark.slow
 def test_all_methods_on_the_command_line(tables, capsys, tmp_path):
     assert cli.run(["compare", *tables, "--json", "--out", str(tmp_path)]) == 0
     answer = json.loads(capsys.readouterr().out)

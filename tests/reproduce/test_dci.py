@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
+from studies import moments, sample_pair
 
 from diffdag import InputError, LinearSEM, Moments, simulate_pair
 from diffdag.reproduce.methods import find_method
@@ -23,12 +24,8 @@ from diffdag.reproduce.scoring import score
 NAMES = ("dci-c", "dci-fc", "dci-k")
 
 
-def tables(pair, n, seed):
-    return tuple(sem.sample(n, rng=seed + k) for k, sem in enumerate((pair.first, pair.second)))
-
-
-def moments(pair, n, seed):
-    return tuple(Moments.from_array(table) for table in tables(pair, n, seed))
+def drawn(pair, n, seed):
+    return moments(*sample_pair(pair, n, seed))
 
 
 def exact(pair, n=10**8):
@@ -109,7 +106,7 @@ def literal_orientation(one, two, edges, alpha, max_set_size):
 
 
 def test_coefficient_statistics_are_those_of_regressions_on_rows():
-    one, two = tables(simulate_pair(5, neighbours=3, rng=820_200), 60, seed=1)
+    one, two = sample_pair(simulate_pair(5, neighbours=3, rng=820_200), 60, seed=1)
     two = two[:45] + 3.0
     sets = subsets(5, 2)
     found = coefficient_statistics(Moments.from_array(one), Moments.from_array(two), sets)
@@ -123,7 +120,7 @@ def test_coefficient_statistics_are_those_of_regressions_on_rows():
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_variance_pvalues_are_those_of_regressions_on_rows(size):
-    one, two = tables(simulate_pair(5, neighbours=3, rng=820_201), 60, seed=1)
+    one, two = sample_pair(simulate_pair(5, neighbours=3, rng=820_201), 60, seed=1)
     two = two[:45]
     sets, nodes = subsets(5, size), np.array([1, 4])
     found = variance_pvalues(Moments.from_array(one), Moments.from_array(two), nodes, sets)
@@ -159,7 +156,7 @@ def test_pvalues_are_uniform_where_nothing_changed():
 @pytest.mark.parametrize("seed", range(820_210, 820_218))
 @pytest.mark.parametrize("n", [40, 400])
 def test_a_literal_version_on_rows_finds_the_same(seed, n):
-    one, two = tables(simulate_pair(5, neighbours=3, change=0.3, rng=seed), n, seed=seed)
+    one, two = sample_pair(simulate_pair(5, neighbours=3, change=0.3, rng=seed), n, seed=seed)
     first, second = Moments.from_array(one), Moments.from_array(two)
     expected = literal_skeleton(one, two, 0.3, 2)
     edges = skeleton(first, second, everything(5)[0], 0.3, 2)
@@ -181,7 +178,7 @@ def test_easy_problems(name, least):
     scores, missed = [], 0
     for seed in range(820_100, 820_112):
         pair = simulate_pair(6, neighbours=2, changes=2, rng=seed)
-        found = find_method(name).run(*moments(pair, 50_000, seed))
+        found = find_method(name).run(*drawn(pair, 50_000, seed))
         missed += int((pair.changed & ~found).sum())
         scores.append(score(pair.changed, found).f1)
     assert np.mean(scores) >= least
@@ -192,7 +189,7 @@ def test_complete_start_with_a_usual_level_is_right_on_easy_problems():
     right = 0
     for seed in range(820_100, 820_112):
         pair = simulate_pair(6, neighbours=2, changes=2, rng=seed)
-        found = difference_graph(*moments(pair, 50_000, seed), *everything(6), alpha_skeleton=0.01)
+        found = difference_graph(*drawn(pair, 50_000, seed), *everything(6), alpha_skeleton=0.01)
         right += bool((found == pair.changed).all())
     assert right >= 10
 
@@ -227,7 +224,7 @@ def test_ancestors():
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_are_matched_by_name_and_order_does_not_matter(name):
     pair = simulate_pair(6, neighbours=3, changes=3, rng=820_230)
-    first, second = moments(pair, 3_000, seed=1)
+    first, second = drawn(pair, 3_000, seed=1)
     order = [first.names[k] for k in (3, 1, 5, 0, 2, 4)]
     run = find_method(name).run
     expected = run(first, second)
@@ -239,8 +236,8 @@ def test_columns_are_matched_by_name_and_order_does_not_matter(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_two_variables_and_equal_tables(name):
     pair = simulate_pair(2, neighbours=1, changes=1, weights=(0.8, 1.0), rng=820_231)
-    assert find_method(name).run(*moments(pair, 5_000, seed=2)).any()
-    one = moments(pair, 5_000, seed=2)[0]
+    assert find_method(name).run(*drawn(pair, 5_000, seed=2)).any()
+    one = drawn(pair, 5_000, seed=2)[0]
     assert not find_method(name).run(one, one).any()
 
 

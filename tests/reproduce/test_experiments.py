@@ -54,6 +54,7 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
+@pytest.mark.faults
 def test_a_killed_run_continues_and_ends_the_same(undisturbed, tmp_path):
     wanted = (undisturbed / "figure2.csv").read_bytes()
     journal = tmp_path / "figure2.journal"
@@ -77,6 +78,7 @@ def test_a_killed_run_continues_and_ends_the_same(undisturbed, tmp_path):
         assert (tmp_path / name).read_bytes() == (undisturbed / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_matter(undisturbed, tmp_path):
     assert cli.run([*SMALL[:-1], "2", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "figure2.csv").read_bytes() == (undisturbed / "figure2.csv").read_bytes()
@@ -93,6 +95,7 @@ def test_other_settings_are_refused(undisturbed, capsys):
     assert "other settings" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_can_grow(undisturbed, tmp_path):
     small = [*SMALL[:4], "1", "--methods", "oracle", "--jobs", "1", "--out", str(tmp_path)]
     assert cli.run(small) == 0
@@ -165,6 +168,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
     assert path.read_text() == content
 
 
+@pytest.mark.faults
 def test_an_interrupted_run_says_so_and_goes_on(undisturbed, tmp_path):
     process = reproduce(tmp_path, [*LONG[:-1], "2"])
     while rows_in(tmp_path / "figure2.journal") < 3 and process.poll() is None:

@@ -8,12 +8,12 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from studies import ROOT
 
 from diffdag import InputError, LinearSEM, simulate_pair
 from diffdag.precision.dantzig import solve_dantzig
@@ -35,7 +35,6 @@ from diffdag.reproduce.theory import (
 )
 from diffdag.trust.checks.moments_checks import effect_lower_bound
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 820_000
 QUICK = settings(max_examples=60, deadline=None)
 sizes = st.floats(1e-3, 1e3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from diffdag import InputError, Moments
 from diffdag.tables.accumulator import block_rows
@@ -375,3 +376,17 @@ def test_pickled_objects_are_not_loaded(tmp_path, entry):
     with pytest.raises(InputError, match=r"moments\.npz"):
         Moments.load(path)
     assert not trace.exists()
+
+
+@pytest.mark.parametrize("p", [3, 150, 1100])
+def test_the_number_of_threads_does_not_show(p):
+    """Also beyond one tile: 1,100 columns make three, of which the last is narrow."""
+    table = np.random.default_rng(900_410).standard_normal((400, p))
+    seen = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, "blas"):
+            seen.append(Moments.from_array(table).scatter)
+    assert len({scatter.tobytes() for scatter in seen}) == 1
+    centred = table - table.mean(axis=0)
+    np.testing.assert_allclose(seen[0], centred.T @ centred, rtol=0, atol=1e-11)
+    np.testing.assert_array_equal(seen[0], seen[0].T)

@@ -295,6 +295,7 @@ def coefficient_tests(moments, order):
     return np.concatenate(found)
 
 
+@pytest.mark.slow
 def test_rows_that_ranks_are_worth_keep_the_level_where_nothing_changed():
     found, naive = [], []
     for k in range(40):

@@ -434,6 +434,7 @@ print(json.dumps([m.n, peak() - before]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_rows_or_row_groups(tmp_path):
     rng = np.random.default_rng(840006)
     n = 1_500_000

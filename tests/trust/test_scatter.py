@@ -181,11 +181,12 @@ def test_edges_left_out_do_not_move_the_lines_of_others(method):
     assert left_out
 
 
+@pytest.mark.slow
 def test_a_list_with_few_false_edges_shows_each_of_them(tables):
-    sure = dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0).fit(*tables).result_
+    sure = dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0, n_jobs=1).fit(*tables).result_
     assert {(s.source, s.target) for s in sure.scatters} == {(e.source, e.target) for e in sure.edge_list}
     assert assert_lines_are_least_squares(
-        dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0, stored_rows=1000).fit(*tables).result_
+        dd.DifferenceDAG(resamples=20, fdr=0.2, permutations=0, n_jobs=1, stored_rows=1000).fit(*tables).result_
     )
 
 

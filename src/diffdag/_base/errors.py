@@ -96,6 +96,10 @@ class DiffDagWarning(UserWarning):
     """The result stands, but the user should know something about it."""
 
 
+class NoSolutionWarning(DiffDagWarning):
+    """It was proved that no difference meets the constraints at this penalty: what is given breaks some."""
+
+
 def raise_problems(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> None:
     """Raise one error that says all that is wrong; `dropped` are columns that are left out already."""
     if problems:

@@ -22,14 +22,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
@@ -46,6 +46,7 @@ WATCH = 1.0  # seconds after which a worker looks again whether anybody waits fo
 LARGEST = "64 GiB"  # shared arguments travel once, by design: no warning about their size
 
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
+_limited: ContextVar[bool] = ContextVar("_limited", default=False)
 
 
 def run_all(
@@ -161,7 +162,7 @@ class _Call:
 
 
 class _BlasLimit:
-    """One BLAS thread while anybody in this process asks for it.
+    """One BLAS thread while anybody in this process asks for it; `threads` is how many there were before.
 
     Most libraries have one setting per process. If each of several threads set and restored it, one that ends
     would restore it for those still running, and sums would be rounded in another way. So a thread of its own
@@ -171,6 +172,7 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
+        self.threads = 1
         self._release = threading.Event()
         self._holder: threading.Thread | None = None
 
@@ -178,6 +180,7 @@ class _BlasLimit:
         with self._lock:
             if not self._users:
                 held, self._release = threading.Event(), threading.Event()
+                self.threads = max((part["num_threads"] for part in threadpool_info()), default=1)
                 self._holder = threading.Thread(target=_hold, args=(held, self._release), daemon=True)
                 self._holder.start()
                 held.wait()
@@ -205,9 +208,32 @@ _blas_limit = _BlasLimit()
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context with one thread for linear algebra."""
-    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting per thread
+    """A context, or decorator, with one thread for linear algebra: sums are rounded alike on every machine."""
+    if _limited.get():  # to ask the libraries again would take longer than many a product
         yield
+        return
+    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting per thread
+        token = _limited.set(True)
+        try:
+            yield
+        finally:
+            _limited.reset(token)
+
+
+def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None:
+    """Call `function` for every task; within `one_blas_thread` on as many threads as BLAS would have used.
+
+    Where BLAS itself splits a product, its sums are rounded in a way that depends on the number of threads.
+    Products split into tasks of a fixed size, each with one BLAS thread, come out the same.
+    """
+    count = min(len(tasks), _blas_limit.threads) if _limited.get() and not _inside.get() else 1
+    if count == 1:
+        for task in tasks:
+            function(task)
+        return
+    with ThreadPoolExecutor(count, initializer=threadpool_limits, initargs=(1,)) as pool:
+        for _ in pool.map(function, tasks):
+            pass
 
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
@@ -220,7 +246,8 @@ def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
 
 def _in_threads(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> Iterator[tuple[int, Any]]:
     """By the standard library: joblib asks its threads every ten milliseconds whether they are done."""
-    with one_blas_thread(), ThreadPoolExecutor(count) as pool:
+    # A generator may end in another context than it began in, so it does not mark its own.
+    with _blas_limit, threadpool_limits(limits=1), ThreadPoolExecutor(count) as pool:
         flying: set[concurrent.futures.Future[tuple[int, Any]]] = set()
         try:
             while True:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from diffdag.precision.dtrace import descend
-from diffdag.precision.problem import Penalty, standardise
+from diffdag.precision.dantzig import solve_dantzig
+from diffdag.precision.dtrace import Start, descend
+from diffdag.precision.problem import DifferenceProblem, Penalty, standardise
 from diffdag.tables.moments import Moments
 
 PENALTY_RATE = 0.1
@@ -37,19 +38,31 @@ def default_penalty(first: Moments, second: Moments) -> tuple[Penalty, str]:
     if (p <= FEW_VARIABLES and n > 2 * p) or problem.penalty_max == 0:
         return rate, ""
     least = PENALTY_RATE * math.sqrt(math.log(p) / n) / problem.penalty_max
-    chosen, start = 1.0, None
+    sparse: list[tuple[float, Start | None]] = [(1.0, None)]
     for fraction in reversed((least, *(f for f in FRACTIONS if f > least))):
         trial = problem.at_penalty(fraction * problem.penalty_max)
-        rough, start = descend(trial, start, 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
+        rough, start = descend(trial, sparse[-1][1], 1e-2 * trial.penalty, max_rounds=20, max_sweeps=100)
         if rough.violation > 1e-2 * trial.penalty or rough.delta.nnz > ENTRIES_PER_VARIABLE * p:
             break
-        chosen = fraction
+        sparse.append((fraction, start))
+    while n <= p and len(sparse) > 1 and not _solvable(problem, *sparse[-1]):
+        sparse.pop()
+    chosen = sparse[-1][0]
     if chosen == least:
         return rate, ""
     return chosen, (
         f"the penalty was raised to {chosen:g} of the one that gives no change, to keep the difference sparse; "
         "a smaller penalty finds weaker changes, but needs more time and more rows"
     )
+
+
+def _solvable(problem: DifferenceProblem, fraction: float, start: Start | None) -> bool:
+    """Whether there is a solution and not just almost one: singular matrices may leave none.
+
+    Where the descent, which is quick, cannot tell, the linear programme does.
+    """
+    trial = problem.at_penalty(fraction * problem.penalty_max)
+    return descend(trial, start)[0].converged or solve_dantzig(trial).converged
 
 
 def default_threshold(p: int, n: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option
-from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.errors import DiffDagWarning, InputError, NoSolutionWarning
+from diffdag._base.parallel import one_blas_thread
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.kliep import solve_kliep
@@ -71,6 +73,9 @@ class PrecisionDifference:
         Relative primal-dual gap.
     iterations : int
     converged : bool
+    least_penalty : float
+        Where it was proved that the constraints contradict each other, so that there is no estimate: a fraction
+        of `penalty_max` below which that is so. 0 where there is an estimate, or nothing was proved.
     """
 
     entries: csr_array
@@ -83,6 +88,7 @@ class PrecisionDifference:
     gap: float
     iterations: int
     converged: bool
+    least_penalty: float = 0.0
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -130,24 +136,27 @@ def precision_difference(
     ((5, 5), True, True)
     """
     check_option("estimator", method, tuple(ESTIMATORS))
-    problem, names, scale, rows = _problem(first, second, method)
-    largest = problem.penalty_max
-    absolute = resolve_penalty(penalty, largest, len(scale), rows)
-    solution = ESTIMATORS[method](problem.at_penalty(absolute))
-    _warn_unless_converged(method, solution)
+    with one_blas_thread():
+        problem, names, scale, rows = _problem(first, second, method)
+        largest = problem.penalty_max
+        absolute = resolve_penalty(penalty, largest, len(scale), rows)
+        solution = ESTIMATORS[method](problem.at_penalty(absolute))
+    share = 1 / largest if largest > 0 else 0.0
+    _warn_unless_converged(method, solution, share)
     found = symmetrise(solution.delta).tocoo()
     found.data /= scale[found.row] * scale[found.col]
     return PrecisionDifference(
         entries=csr_array(found),
         names=names,
         method=method,
-        penalty=absolute / largest if largest > 0 else 0.0,
+        penalty=absolute * share,
         penalty_max=largest,
         objective=solution.objective,
         violation=solution.violation,
         gap=solution.gap,
         iterations=solution.iterations,
         converged=solution.converged,
+        least_penalty=solution.least_penalty * share,
     )
 
 
@@ -173,9 +182,21 @@ def _problem(
     return standardise(first, second), first.names, scale, min(first.n, second.n)
 
 
-def _warn_unless_converged(method: str, solution: Solution) -> None:
-    """Tell the user when a solver stopped early, and what to do about it."""
-    if not solution.converged:
+def _warn_unless_converged(method: str, solution: Solution, share: float) -> None:
+    """Tell the user when there is no solution, or a solver stopped early, and what to do about it.
+
+    A penalty times `share` is a fraction of the one that gives zero.
+    """
+    if solution.least_penalty:
+        least = math.ceil(1e4 * solution.least_penalty * share) / 1e4
+        warnings.warn(
+            f"no difference meets the constraints of {method} at this penalty, which is proved: with fewer "
+            "rows than variables, or dependent columns, a small one allows no solution; use a larger penalty, "
+            f"at least {least:g} of the one that gives no change",
+            NoSolutionWarning,
+            stacklevel=3,
+        )
+    elif not solution.converged:
         warnings.warn(
             f"{method} stopped after {solution.iterations} iterations with violation {solution.violation:.1e} "
             f"and gap {solution.gap:.1e}; use a larger penalty (with fewer rows than variables a small one "

@@ -13,6 +13,9 @@ and ``J`` grow (they act as a penalised slack in (P)); they are widened when the
 certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
 value of ``Y`` scaled until it is feasible for (D).
 
+With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a
+ray with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it.
+
 Where one table is far wider spread than the other (a wild row is enough) the products of the covariances are
 tiny, and HiGHS takes them for zero. So it sees them divided by a power of two close to their size, which
 multiplies ``Delta`` and ``Y`` by as much; for tables that resemble each other it is one.
@@ -20,13 +23,15 @@ multiplies ``Delta`` and ``Y`` by as much; for tables that resemble each other i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag.precision.dtrace import solve_dtrace
+from diffdag.precision.dtrace import descend
 from diffdag.precision.problem import Entries, Solution, SparseProblem
 from diffdag.precision.scan import Peaks, peaks
 
@@ -37,7 +42,7 @@ START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
 CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
-PATIENCE = 10  # rounds before a singular problem may be given up
+PATIENCE = 10  # rounds before a problem that has no solution is given up
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 EQUILIBRATE = 2
 # Steps for each row and column, many times what sound problems take: ill-conditioned ones can go on for ever.
@@ -60,6 +65,7 @@ def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
         return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
     master = _Master(problem)
     master.start()
+    least = 0.0
     for rounds in range(1, MAX_ROUNDS + 1):
         delta, dual = master.solve()
         if rounds == 1:
@@ -67,11 +73,13 @@ def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
         residual = peaks(problem.residual_blocks(delta), p)
         price = peaks(problem.price_blocks(dual), p)
         solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
-        if solution.converged or (rounds > PATIENCE and master.hopeless()):
+        if solution.converged:
+            return solution
+        if master.unbounded():
+            least = max(least, problem.refute(dual))
+        if (rounds > PATIENCE and least) or not master.grow(residual, price):
             break
-        if not master.grow(residual, price):
-            break
-    return solution
+    return replace(solution, least_penalty=least)
 
 
 def _certify(
@@ -123,14 +131,14 @@ class _Master:
             return
         penalty = self.problem.penalty
         easier = self.problem.at_penalty(START_FRACTION * penalty)
-        rough = solve_dtrace(
-            easier, START_TOLERANCE * penalty, START_ROUNDS, START_SWEEPS, START_ROUNDS
-        ).delta.tocoo()
+        tolerance = START_TOLERANCE * penalty
+        found, _ = descend(easier, None, tolerance, START_ROUNDS, START_SWEEPS, START_ROUNDS)
+        rough = found.delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
         if len(signs) == 0:  # just below the penalty at which the answer is zero
-            found = peaks(self.problem.residual_blocks(csr_array((p, p))), p)
-            row = np.array([np.abs(found.values).argmax()])
-            entries, signs = (row, found.columns[row]), -np.sign(found.values[row])
+            worst = peaks(self.problem.residual_blocks(csr_array((p, p))), p)
+            row = np.array([np.abs(worst.values).argmax()])
+            entries, signs = (row, worst.columns[row]), -np.sign(worst.values[row])
         self._add_constraints(entries)
         self._add_variables(entries, signs)
 
@@ -196,13 +204,9 @@ class _Master:
     def _at_bound(self) -> bool:
         return bool((self.sizes >= self.bound * (1 - 1e-9)).any())
 
-    def hopeless(self) -> bool:
-        """Whether (P) seems to have no feasible point, so that ``Y`` would grow for ever.
-
-        That happens only with a singular covariance matrix (fewer rows than variables) and a small penalty.
-        """
-        wide = self.bound >= FIRST_BOUND and self._at_bound()
-        return wide and self.problem.singular()
+    def unbounded(self) -> bool:
+        """Whether ``Y`` seems to grow for ever: wide bounds hold."""
+        return self.bound >= FIRST_BOUND and self._at_bound()
 
     def _solve_afresh(self) -> None:
         """Begin again, with care, where the primal simplex gave up."""

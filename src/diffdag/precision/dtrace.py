@@ -11,7 +11,7 @@ worked on: its violators join a working set, whose Gram matrix holds products of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -47,9 +47,13 @@ def solve_dtrace(
     """Solve by working sets; the KKT residual is the certificate.
 
     With singular matrices and a small penalty the objective has no minimum, or one with more entries than are
-    of use. So the search ends when `patience` working sets one after another could not be solved.
+    of use. So the search ends when `patience` working sets one after another could not be solved. Without a
+    minimum ``Delta`` grows along a ray that proves it.
     """
-    return descend(problem, None, tolerance, max_rounds, max_sweeps, patience)[0]
+    solution, _ = descend(problem, None, tolerance, max_rounds, max_sweeps, patience)
+    if solution.converged:
+        return solution
+    return replace(solution, least_penalty=problem.refute(solution.delta))
 
 
 def descend(

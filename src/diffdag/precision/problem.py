@@ -18,13 +18,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import InputError
+from diffdag._base.parallel import spread_products
 from diffdag.tables.moments import Moments
 
 Entries = tuple[IndexArray, IndexArray]
@@ -33,6 +35,10 @@ Blocks = Iterator[tuple[int, FloatArray]]
 Penalty = float | str
 BLOCK = 1 << 21  # numbers in a block
 PART = 1 << 11  # entries looked at together
+LEAST_REST = 1e-6  # a share of a matrix that is more than rounding errors
+MARGIN = 1e-9  # share by which a penalty is too small, not by rounding errors
+KEPT = ("target", "penalty_max", "ranges")  # what does not depend on the penalty
+BAND = 256  # rows multiplied together
 
 
 class SparseProblem(ABC):
@@ -87,9 +93,36 @@ class SparseProblem(ABC):
     def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
         """``C (w1 Sigma1 + w2 Sigma2)`` for a sparse ``C`` of any number of rows; may be rough."""
 
+    @property
     @abstractmethod
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """Orthonormal bases of what the covariance matrices span, up to rounding."""
+
     def singular(self) -> bool:
         """Whether one of the covariance matrices has no inverse, up to rounding."""
+        return any(basis.shape[1] < self.p for basis in self.ranges)
+
+    def refute(self, ray: csr_array) -> float:
+        """A penalty below which no ``Delta`` meets the constraints, if ``Y`` proves that this one is below it.
+
+        0 if it does not prove that. If ``Sigma1 Z Sigma2 = 0``, the residual of every ``Delta`` has the same
+        product with ``Z``, minus ``<b, Z>``, so that its largest entry is at least ``<b, Z> / |Z|_1`` (the
+        lemma of Farkas for this problem). ``Z`` is ``Y`` without what lies in the ranges of both matrices: for
+        an invertible pair, nothing.
+        """
+        if not self.singular():
+            return 0.0
+        first, second = self.ranges
+        rows, columns, core = compressed(ray)
+        left, right = first @ (first[rows].T @ core @ second[columns]), np.ascontiguousarray(second.T)
+        value = size = 0.0
+        for start, block in self.residual_blocks(csr_array(ray.shape)):
+            some = slice(start, start + len(block))
+            rest = ray[some].toarray() - multiply(left[some], right)
+            value -= float(np.vdot(block, rest))
+            size += float(np.abs(rest).sum())
+        proved = size > LEAST_REST * float(np.abs(core).sum()) and value > (1 + MARGIN) * self.penalty * size
+        return value / size if proved else 0.0
 
     def products(self, left: Entries, right: Entries) -> FloatArray:
         """``Sigma1[k, i] Sigma2[j, l]`` for entries ``(k, l)`` and ``(i, j)``: of the Kronecker product."""
@@ -137,7 +170,7 @@ class DifferenceProblem(SparseProblem):
     def at_penalty(self, penalty: float) -> Self:
         """Return this problem with another penalty."""
         other = replace(self, penalty=penalty)
-        known = {name: value for name, value in vars(self).items() if name in ("target", "penalty_max")}
+        known = {name: value for name, value in vars(self).items() if name in KEPT}
         vars(other).update(known)  # what was worked out already
         return other
 
@@ -163,7 +196,7 @@ class DifferenceProblem(SparseProblem):
         rows, columns, core = compressed(dual)
         left, right = self.sigma1[:, rows] @ core, self.sigma2[columns]
         for part in row_blocks(self.p, self.p):
-            yield part.start, left[part] @ right
+            yield part.start, multiply(left[part], right)
 
     def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
         """``C (w1 Sigma1 + w2 Sigma2)`` by products of a sparse matrix."""
@@ -174,10 +207,12 @@ class DifferenceProblem(SparseProblem):
             block += second_weight * (some @ self.sigma2)
             yield part.start, block
 
-    def singular(self) -> bool:
-        """Whether one of the covariance matrices has no inverse, up to rounding."""
-        spectra = [np.linalg.eigvalsh(sigma) for sigma in (self.sigma1, self.sigma2)]
-        return any(values[0] <= self.p * np.finfo(float).eps * values[-1] for values in spectra)
+    @cached_property
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvectors of both covariance matrices whose eigenvalues are more than rounding errors."""
+        (one, first), (two, second) = (np.linalg.eigh(sigma) for sigma in (self.sigma1, self.sigma2))
+        error = self.p * np.finfo(float).eps
+        return first[:, one > error * one[-1]], second[:, two > error * two[-1]]
 
     def violation(self, residual: FloatArray) -> float:
         """How far the worst constraint ``|residual| <= penalty`` is broken."""
@@ -186,7 +221,11 @@ class DifferenceProblem(SparseProblem):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver found on the standardised scale, with its certificate."""
+    """What a solver found on the standardised scale, with its certificate.
+
+    `least_penalty` is not zero where the solver proved that its constraints contradict each other: at a smaller
+    penalty than this there is no solution. What it gives in place of one breaks some of them.
+    """
 
     delta: csr_array
     objective: float
@@ -194,6 +233,7 @@ class Solution:
     gap: float
     iterations: int
     converged: bool
+    least_penalty: float = 0.0
 
 
 def compressed(matrix: csr_array) -> tuple[IndexArray, IndexArray, FloatArray]:
@@ -211,6 +251,18 @@ def row_blocks(rows: int, columns: int) -> Iterator[slice]:
     height = max(1, BLOCK // columns)
     for start in range(0, rows, height):
         yield slice(start, min(rows, start + height))
+
+
+def multiply(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """``left @ right`` in bands of rows; within `one_blas_thread` the same on any number of threads."""
+    product: NDArray[Any] = np.empty((len(left), right.shape[1]), right.dtype) if out is None else out
+
+    def band(start: int) -> None:
+        rows = slice(start, start + BAND)
+        np.matmul(left[rows], right, out=product[rows])
+
+    spread_products(band, range(0, len(left), BAND))
+    return product
 
 
 def pooled_scale(first: Moments, second: Moments) -> FloatArray:

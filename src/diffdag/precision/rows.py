@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag.precision.problem import Blocks, Entries, SparseProblem, compressed
+from diffdag.precision.problem import Blocks, Entries, SparseProblem, compressed, multiply
 from diffdag.precision.scan import peaks
 
 HEIGHT = 1_000  # rows of a block: enough for a fast product
 PART = 1 << 12  # entries worked out together
+KEPT = ("penalty_max", "ranges", "_single")  # what does not depend on the penalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class RowsProblem(SparseProblem):
     def at_penalty(self, penalty: float) -> Self:
         """Return this problem with another penalty."""
         other = replace(self, penalty=penalty)
-        known = {name: value for name, value in vars(self).items() if name in ("penalty_max", "_single")}
+        known = {name: value for name, value in vars(self).items() if name in KEPT}
         vars(other).update(known)
         return other
 
@@ -88,9 +89,14 @@ class RowsProblem(SparseProblem):
         sides = [weight * (left @ table.T) for weight, table in ((first_weight, one), (second_weight, two))]
         yield from _blocks(np.hstack(sides).T.astype(np.float32), np.concatenate([one, two]))
 
-    def singular(self) -> bool:
-        """Fewer rows than variables leave no inverse."""
-        return min(len(self.first_rows), len(self.second_rows)) <= self.p
+    @cached_property
+    def ranges(self) -> tuple[FloatArray, FloatArray]:
+        """Right singular vectors of both tables whose singular values are more than rounding errors."""
+        (_, one, first), (_, two, second) = (
+            np.linalg.svd(table, full_matrices=False) for table in (self.first_rows, self.second_rows)
+        )
+        error = self.p * np.finfo(float).eps
+        return first[one > error * one[0]].T, second[two > error * two[0]].T
 
     @cached_property
     def _single(self) -> tuple[Any, Any]:
@@ -117,7 +123,7 @@ def _blocks(left: NDArray[Any], right: NDArray[Any]) -> Iterator[tuple[int, NDAr
     room = np.empty((min(HEIGHT, height), right.shape[1]), right.dtype)
     for start in range(0, height, HEIGHT):
         part = left[:, start : start + HEIGHT]
-        yield start, np.matmul(part.T, right, out=room[: part.shape[1]])
+        yield start, multiply(part.T, right, out=room[: part.shape[1]])
 
 
 def standardise_rows(first: FloatArray, second: FloatArray) -> tuple[RowsProblem, FloatArray]:

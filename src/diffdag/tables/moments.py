@@ -20,6 +20,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.atomic import write_atomic
 from diffdag._base.checks import check_text, default_names
 from diffdag._base.errors import InputError
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress
 from diffdag._base.words import join_names
 from diffdag.tables.accumulator import Accumulator, add_square, block_rows
@@ -97,7 +98,8 @@ class Moments:
             raise InputError(f"{len(labels)} names for {table.shape[1]} columns; name each")
         sums = Accumulator(len(labels))
         step = block_rows(len(labels))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
+        # What is not finite is refused at the end.
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(table), step):
                 sums.add(table[start : start + step])
         return moments_of_sums(labels, sums.n, sums.mean, sums.scatter)

@@ -32,6 +32,7 @@ import numpy as np
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.checks import check_rng
 from diffdag._base.errors import InputError
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
 from diffdag.results.records import GlobalTest
 from diffdag.tables.align import Tables, align_tables
@@ -101,6 +102,7 @@ def global_test(
     return permute_tables(tables, permutations, rng, progress=progress)
 
 
+@one_blas_thread()
 def permute_tables(
     tables: Tables,
     permutations: int = 999,

@@ -43,15 +43,6 @@ SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take
 Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
 Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
 MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
-# What several commands tell the model.
-Noise = Annotated[
-    str | None, typer.Option(help="auto, or equal if no noise variance differs between the conditions.")
-]
-KnownOrder = Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")]
-CovarianceKind = Annotated[
-    str | None, typer.Option(help="sample, winsorised (outliers) or spearman (unknown scales).")
-]
-# What several commands take besides.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Dask = Annotated[
     str | None,
@@ -127,7 +118,7 @@ def _unread() -> int:
 
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
         print("diffdag:", printable(" ".join(message.split("\n"))), file=sys.stderr)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.app.cli.app import print_files, refuse, resumable, say
+from diffdag.app.cli.app import refuse
 
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
+    from diffdag.result import ConditionsResult
 
 Reference = Annotated[
     str | None,
@@ -55,17 +55,14 @@ def check_groups(
 def fit_groups(
     path: Path,
     group: str,
-    *,
     reference: str | None,
     groups: Sequence[str] | None,
     model: DifferenceDAG,
     choice: dict[str, Any],
-    points: int | None,
     out: Path | None,
-    as_json: bool,
-    layer: str | None = None,
-    genes: str | None = None,
-) -> None:
+    layer: str | None,
+    genes: str | None,
+) -> ConditionsResult:
     """Compare the groups of one table, each with the reference or, without one, each with each."""
     from diffdag.tables.groups import split_groups  # noqa: PLC0415
     from diffdag.tables.readers.files import read_table  # noqa: PLC0415
@@ -75,26 +72,5 @@ def fit_groups(
     from diffdag._base.progress import show_bars  # noqa: PLC0415
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
 
-    options: dict[str, Any] = {
-        "reference": reference,
-        "model": model,
-        "journal": out,
-        "points": points,
-        **choice,
-    }
-    with resumable(out is not None and bool(model.confidence or model.fdr)), show_bars(WORKING) as told:
-        result = fit_conditions(tables, progress=told, **options)
-    from diffdag.results.conditions_result import remove_result  # noqa: PLC0415
-
-    files = [] if out is None else result.save(out)
-    if out is not None:  # nobody is to take files of an earlier answer for this one's
-        remove_result(out)
-    if as_json:
-        sys.stdout.write(result.to_json())
-        for note in result.notes:
-            say(f"note: {note}")
-        return
-    print(result.summary())
-    if files:
-        print()
-        print_files(files)
+    with show_bars(WORKING) as told:
+        return fit_conditions(tables, reference=reference, model=model, journal=out, progress=told, **choice)

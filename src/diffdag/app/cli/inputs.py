@@ -25,10 +25,9 @@ def read_pair(
 ) -> tuple[Any, Any, tuple[str, str]]:
     """Read two files, or one file in two groups, and what to call them.
 
-    Tables come back as they are. With a `choice` (columns, drop, missing), for commands that do without rows,
-    files of moments, folders and patterns come back as the moments of what is chosen.
+    Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen.
     """
-    from diffdag.tables.inputs import Rows, SavedMoments, open_input  # noqa: PLC0415
+    from diffdag.tables.inputs import Rows, open_input  # noqa: PLC0415
 
     if (group is None) == (second is None):
         refuse("the two conditions are not clear; give two tables, or one table and --group")
@@ -46,10 +45,6 @@ def read_pair(
     if len(tables) == len(inputs):
         before, after = (table.read(layer=layer, genes=genes) for table in tables)
         return before, after, (one, two)
-    if not choice:
-        odd = next(source for source in inputs if source not in tables)
-        held = "holds moments" if isinstance(odd, SavedMoments) else "is a folder or a pattern"
-        refuse(f"'{odd.path}' {held}, and this command needs rows; give two tables")
     if layer is not None or genes is not None:
         refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
     return *_read_moments(inputs, **choice), (one, two)

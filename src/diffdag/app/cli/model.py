@@ -90,7 +90,7 @@ def _options(
 
 def takes_model(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of the model; it receives them as its argument ``model``, a dict."""
-    own, shared = inspect.signature(command), inspect.signature(_options)
+    own, shared = (inspect.signature(function, eval_str=True) for function in (command, _options))
     kept = [parameter for name, parameter in own.parameters.items() if name != "model"]
 
     @functools.wraps(command)
@@ -98,8 +98,9 @@ def takes_model(command: Callable[..., None]) -> Callable[..., None]:
         options = {name: given.pop(name) for name in shared.parameters}
         command(model=_options(**options), **given)
 
-    run.__signature__ = own.replace(parameters=[*kept, *shared.parameters.values()])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, **_options.__annotations__, "return": "None"}
+    every = [*kept, *shared.parameters.values()]
+    run.__signature__ = own.replace(parameters=every)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return run
 
 

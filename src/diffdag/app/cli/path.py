@@ -10,6 +10,7 @@ import typer
 from diffdag.app.cli.app import (
     EDGES_SHOWN,
     Columns,
+    Dask,
     Drop,
     FirstGroup,
     FirstTable,
@@ -17,8 +18,6 @@ from diffdag.app.cli.app import (
     Group,
     Json,
     Layer,
-    MissingRows,
-    Noise,
     SecondGroup,
     SecondTable,
     app,
@@ -28,38 +27,35 @@ from diffdag.app.cli.app import (
     split_names,
     split_numbers,
 )
-from diffdag.app.cli.fit import Method
 from diffdag.app.cli.inputs import read_pair
+from diffdag.app.cli.model import ROWS_ONLY, build, refuse_rows, takes_model
 
 if TYPE_CHECKING:
     from diffdag.trust.sensitivity import SettingsPath
 
 
 @app.command()
+@takes_model
 def path(
     first: FirstTable,
+    model: dict[str, Any],
     second: SecondTable = None,
     group: Group = None,
     first_group: FirstGroup = None,
     second_group: SecondGroup = None,
     layer: Layer = None,
     genes: Genes = None,
+    columns: Columns = None,
+    drop: Drop = None,
     by: Annotated[
         str, typer.Option(help="ebic (extended BIC), or stability of fits to halves of the rows (slower).")
     ] = "ebic",
-    method: Method = None,
     penalties: Annotated[str | None, typer.Option(help="Multiples of the default to try: 0.5,1,2.")] = None,
     thresholds: Annotated[
         str | None, typer.Option(help="With --method paper: multiples of the default threshold.")
     ] = None,
-    fits: Annotated[int, typer.Option(min=2, help="Halves a setting, with --by stability.")] = 50,
-    noise: Noise = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="Fits at a time; one a core if left out.")] = None,
+    fits: Annotated[int, typer.Option(min=2, help="Halves per setting, with --by stability.")] = 50,
     dask: Dask = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    missing: MissingRows = "error",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for path.csv, path.json and pictures; an interrupted run continues there."),
@@ -68,34 +64,34 @@ def path(
 ) -> None:
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
     check_folder(out)
-    check_workers(jobs, dask)
-    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
-    from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
+    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop)}
+    pair = (first, second, group, first_group, second_group, layer, genes)
+    one, two, _ = read_pair(*pair, **choice, missing=model["missing"])
+    from diffdag._base.parallel import use_cluster  # noqa: PLC0415 - after what fails at once
+    from diffdag.refits import settings_path  # noqa: PLC0415
     from diffdag.tables.moments import Moments  # noqa: PLC0415
-    from diffdag.trust.settings_path import settings_path  # noqa: PLC0415
 
+    if isinstance(one, Moments):
+        refuse_rows({name: model[name] for name in ROWS_ONLY})
     lists = {"penalties": penalties, "thresholds": thresholds}
     tried: dict[str, Any] = {
         name: None if text is None else split_numbers(f"--{name}", text) for name, text in lists.items()
     }
-    model: dict[str, Any] = {"method": method or "order", "noise": noise or "auto"}
-    with resumable(out is not None and by == "stability"), use_cluster(dask):
-        answer = settings_path(
+    kept = out / "path.journals" if out is not None and by == "stability" else None
+    with resumable(kept is not None), use_cluster(dask):
+        found = settings_path(
             one,
             two,
-            model=DifferenceDAG(**model),
+            model=build(model),
             by=by,  # type: ignore[arg-type]  # checked there
             **tried,
             fits=fits,
-            rng=seed,
-            n_jobs=jobs,
-            journal=out / "path.journals" if out is not None and by == "stability" else None,
+            journal=kept,
             progress=True,
             **({} if isinstance(one, Moments) else choice),
         )
-    files = [] if out is None else answer.save(out)
-    print(answer.to_json() if json else path_text(answer), end="")
+    files = [] if out is None else found.save(out)
+    print(found.to_json() if json else path_text(found), end="")
     if files and not json:
         print()
         print_files(files)
@@ -103,7 +99,7 @@ def path(
 
 def path_text(answer: SettingsPath) -> str:
     """The path for the terminal."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     table, edges = answer.table, answer.edges
     table["chosen"] = ["<- chosen" if chosen else "" for chosen in table["chosen"]]

@@ -77,7 +77,8 @@ def _forget_stale_caches() -> None:
     folder = Path(__file__).parent
     with contextlib.suppress(OSError):  # a folder that cannot be written to has no caches of ours
         newest = max(file.stat().st_mtime for file in folder.glob("*.py"))
-        for index in (folder / "__pycache__").glob("*.nbi"):
+        # Entry points stand here and in the room above.
+        for index in (*folder.glob("__pycache__/*.nbi"), *folder.parent.glob("__pycache__/*.nbi")):
             if index.stat().st_mtime < newest:
                 index.unlink(missing_ok=True)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError, raise_problems
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import join_names, plural
 from diffdag.tables.accumulator import Accumulator, block_rows
@@ -32,8 +33,6 @@ from diffdag.tables.problems import (
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
 from diffdag.tables.readers.provenance import line_words, mark_origin
 
-_NARROW = 256  # columns up to which decoding needs the cores more than the product does
-
 
 @dataclass(frozen=True, eq=False)
 class StreamedSums:
@@ -44,6 +43,7 @@ class StreamedSums:
     notes: tuple[str, ...]
 
 
+@one_blas_thread()
 def stream_sums(
     source: Source,
     kind: Kind | None = None,
@@ -60,7 +60,7 @@ def stream_sums(
     _check_types(parts, names)
     total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
     rows = _Rows(names, missing)
-    with _cores(len(names)), show_progress(progress, "Reading rows", total, quick=True) as advance:
+    with show_progress(progress, "Reading rows", total, quick=True) as advance:
         for part in parts:
             for batch in ahead(part.batches(names)):
                 rows.take(batch, part)
@@ -188,10 +188,3 @@ def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
         raise_problems([unusable_values(kind, f"{kind} value of {join_names(affected)} in {place}", affected)])
-
-
-def _cores(p: int) -> contextlib.AbstractContextManager[Any]:
-    """One core for products of narrow tables: BLAS would take from the decoder what it cannot use."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
-
-    return threadpool_limits(1, "blas") if p <= _NARROW else contextlib.nullcontext()

@@ -1,0 +1,481 @@
+"""The search over orders at its seams: costs, walks and tables against literal versions; landscapes by hand.
+
+The core is interpreted here (see conftest.py), so that its random numbers are those of NumPy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from orders import Literal, Undecided, allowed, closest, costs, moved, problem_of
+from studies import study
+
+from diffdag.ordersearch.search import Found, Problem, search_orders, walk_from
+
+# Whole numbers wrap around in the memory of costs.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+def problems_of(plain, seed, count=1, before=None):
+    """Comparisons of the same first condition with several others, four variables."""
+    first, _ = study(seed, 4, changed=0.4)
+    others = [study(seed + 50 * k, 4, changed=0.4)[1] for k in range(count)]
+    return [problem_of((first, other), plain.search.Problem.from_scatter, before=before) for other in others]
+
+
+def landscape_of(plain, problems):
+    return problems[0] if len(problems) == 1 else plain.joint.JointProblem(tuple(problems))
+
+
+def some_knowledge():
+    before = np.zeros((4, 4), bool)
+    before[0, 2] = before[3, 1] = True
+    return before
+
+
+# Costs
+
+
+def test_collinear_candidates_are_passed_over(plain):
+    tables = [
+        np.column_stack([table[:, :2], table[:, 0] + 1e-7 * table[:, 2], table[:, 3]])
+        for table in study(880320, 4, changed=0.4)
+    ]
+    problem = problem_of(tables, plain.search.Problem.from_scatter)
+    last = costs(plain, problem, [0, 2, 1, 3], careful=True)[3]
+    assert math.isfinite(last.value)
+    assert not {0, 2} <= last.causes
+
+
+def test_costs_of_copied_columns_are_finite(plain):
+    first, second = study(880422, 3, changed=0.4)
+    first[:, 2], second[:, 2] = first[:, 0], second[:, 0]
+    problem = problem_of((first, second), plain.search.Problem.from_scatter)
+    for order, careful in itertools.product(itertools.permutations(range(3)), (False, True)):
+        assert all(math.isfinite(cost.value) for cost in costs(plain, problem, order, careful=careful))
+
+
+def free_costs(first, second, i, causes, rules):
+    """Costs of two separate regressions with two variances and with one, from the rows, without penalties."""
+    n, rss = np.array([len(first), len(second)]), []
+    for tables in ((first,), (second,), (first, second)):
+        rows = np.vstack(tables)
+        beta = np.linalg.lstsq(rows[:, causes], rows[:, i])[0]
+        rss.append(((rows[:, i] - rows[:, causes] @ beta) ** 2).sum())
+    base = n.sum() / 2 * math.log(rss[2] / n.sum())
+    share = rules.table[2, len(causes)] / n.sum()
+    two = (n / 2 * np.log(np.array(rss[:2]) / n)).sum()
+    one = n.sum() / 2 * math.log((rss[0] + rss[1]) / n.sum())
+    return share * (two - base), share * (one - base)
+
+
+def test_separate_regressions_bound_the_cost(plain):
+    """Whatever changes, the likelihood is at most that of separate regressions."""
+    gaps = []
+    for seed in range(880330, 880342):
+        tables = study(seed, 4, changed=0.4)
+        problem = problem_of(tables, plain.search.Problem.from_scatter)
+        order = np.random.default_rng(seed).permutation(4).tolist()
+        for t, found in enumerate(costs(plain, problem, order, careful=True)):
+            change, variance, _ = problem.rules.table[:, t]
+            two, one = free_costs(*tables, order[t], order[:t], problem.rules)
+            bound = two + variance if found.separate else one
+            gaps.append(found.value - change * len(found.causes) - bound)
+            if len(found.causes) == t:  # all coefficients differ: this is two regressions
+                assert gaps[-1] == pytest.approx(0, abs=1e-6)
+    assert min(gaps) > -1e-6
+    assert np.sum(np.array(gaps) < 1e-6) > 3
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(60, 90), (20, 200), (15, 15)])
+def test_limits_are_where_two_variances_begin_to_pay(plain, n1, n2):
+    table = np.array([[8.0, 8.5, 9.0], [4.0, 4.5, 5.0], [n1 + n2 - 3.0, n1 + n2 - 4.0, n1 + n2 - 5.0]])
+    rules = plain.score.make_rules(n1, n2, table, False, np.zeros((3, 3), bool))
+    rows = n1 + n2
+
+    def gain(share):  # of two variances, if this share of the residual is in the first condition
+        one, two = share * rows / n1, (1 - share) * rows / n2
+        return -(n1 / 2 * math.log(one) + n2 / 2 * math.log(two))
+
+    for k in range(3):
+        change, variance, free = table[:, k]
+        pays, low, high, close_low, close_high = rules.limits[:, k]
+        assert free / 2 * math.log1p(-pays) + change == pytest.approx(0, abs=1e-9)
+        assert 0 < low < n1 / rows < high < 1
+        assert [gain(end) * free / rows for end in (low, high)] == pytest.approx([variance] * 2, rel=1e-6)
+        if min(n1, n2) <= 5 * change:
+            assert (close_low, close_high) == (1.0, 0.0)  # few rows are always looked at closely
+        else:
+            near = [gain(end) * free / rows for end in (close_low, close_high)]
+            assert near == pytest.approx([variance / 4] * 2, rel=1e-6)
+    equal = plain.score.make_rules(n1, n2, table, True, np.zeros((3, 3), bool))
+    assert equal.limits[1:].tolist() == [[-1.0] * 3, [2.0] * 3] * 2
+    np.testing.assert_allclose(equal.limits[0], rules.limits[0])
+
+
+def test_a_table_is_small_up_to_five_penalties(plain):
+    table = np.array([[8.0, 8.0 + 1e-9], [4.0, 4.0], [77.0, 76.0]])
+    limits = plain.score.make_rules(40, 40, table, False, np.zeros((2, 2), bool)).limits
+    assert limits[3:, 0].tolist() == [1.0, 0.0]
+    limits = plain.score.make_rules(41, 41, table, False, np.zeros((2, 2), bool)).limits
+    assert 0 < limits[3, 0] < limits[4, 0] < 1
+
+
+def test_variables_are_scaled_and_pooled(plain):
+    first, second = study(880441, 4)
+    problem = problem_of((first, second), plain.search.Problem.from_scatter)
+    scale = np.sqrt(((first**2).mean(axis=0) + (second**2).mean(axis=0)) / 2)
+    np.testing.assert_allclose(problem.first, first.T @ first / np.outer(scale, scale))
+    both = first.T @ first + second.T @ second
+    np.testing.assert_allclose(problem.pooled, both / np.outer(scale, scale))
+    assert problem.unit == problem.rules.table[0, 0]
+
+
+# Tables of all costs
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_tables_hold_the_cost_of_every_variable_behind_every_set(plain, count):
+    problems = problems_of(plain, 880425, count)
+    landscape, literal = landscape_of(plain, problems), Literal(plain, problems)
+    values, changes = landscape.tabulate()
+    assert (~np.isnan(values)).sum() == 4 * 8
+    for members, i in itertools.product(range(16), range(4)):
+        earlier = frozenset(k for k in range(4) if members >> k & 1)
+        if i not in earlier:
+            expected = literal.cost(i, earlier, True)
+            assert values[members, i] == pytest.approx(expected.value, abs=1e-6)
+            said = changes[members, i]
+            assert {k for k in range(4) if said >> k & 1} == expected.causes
+            assert bool(said >> 4 & 1) == expected.separate
+    assert landscape.base == pytest.approx(sum(problem.base for problem in problems))
+    assert landscape.unit == pytest.approx(np.mean([problem.unit for problem in problems]))
+    before = some_knowledge()
+    assert (landscape.requiring(before).before == before).all()
+
+
+def test_each_pair_reads_the_common_order_for_itself(plain):
+    problems = problems_of(plain, 880426, 2)
+    order = (2, 0, 3, 1)
+    for found, problem in zip(
+        plain.joint.JointProblem(tuple(problems)).read_along(order), problems, strict=True
+    ):
+        said = walk_from(problem, order)
+        assert found.score == pytest.approx(said.score)
+        assert (found.changed == said.changed).all()
+
+
+# Walks
+
+ANNEALED = [{"steps": (60, 0)}, {"steps": (0, 60)}, {"steps": (25, 25), "sweeps": 3}]
+INSERTED = [
+    {"sweeps": 1},
+    {"sweeps": 30},
+    {"sweeps": 30, "grain": 0.4},
+    {"sweeps": 30, "far": 0.1},
+    {"sweeps": 1, "to_revisit": [1]},
+    {"sweeps": 2, "to_revisit": [0, 3]},
+    {"sweeps": 30, "to_revisit": []},
+    {"careful": 1},
+    {"careful": 30},
+    {"careful": 30, "far": 0.1},
+    {"steps": (20, 20), "sweeps": 20, "careful": 20, "grain": 0.05},
+]
+
+
+@pytest.mark.parametrize("option", [*ANNEALED, *INSERTED], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_walk_is_that_of_its_description(plain, option, count):
+    """Annealing, insertion, what is restless, what is given up: the same order as read literally.
+
+    From the best order, from the worst and from a random one, with and without knowledge.
+    """
+    decided, ends = 0, set()
+    for seed in range(880340, 880346):
+        before = some_knowledge() if seed % 2 else np.zeros((4, 4), bool)
+        problems = problems_of(plain, seed, count, before)
+        literal, landscape = Literal(plain, problems), landscape_of(plain, problems)
+        orders = [order for order in itertools.permutations(range(4)) if allowed(order, before)]
+        orders.sort(key=lambda order: literal.total(order, careful=False))
+        for start in (orders[0], orders[-1], orders[seed % len(orders)]):
+            found = walk_from(landscape, start, seed=seed, **option)
+            assert allowed(found.order, before)
+            full = literal.along(found.order, careful=True)
+            assert found.score == pytest.approx(landscape.base + sum(cost.value for cost in full))
+            for i, cost in zip(found.order, full, strict=True):
+                assert set(np.flatnonzero(found.changed[i])) == cost.causes
+                assert found.separate[i] == cost.separate
+            units = {name: option[name] * landscape.unit for name in ("grain", "far") if name in option}
+            try:
+                expected = literal.walk(start, seed=seed, **{"far": 100 * landscape.unit, **option, **units})
+            except Undecided:
+                continue
+            decided += 1
+            ends.add((start == found.order, found.order))
+            assert list(found.order) == expected
+    assert decided > 8
+    if option.get("to_revisit") != []:
+        assert {stayed for stayed, _ in ends} == {True, False}  # some starts are left, others are not
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_insertion_ends_where_no_move_helps(plain, count):
+    for seed in range(880390, 880396):
+        problems = problems_of(plain, seed, count)
+        literal, start = Literal(plain, problems), np.random.default_rng(seed).permutation(4)
+        found = walk_from(landscape_of(plain, problems), start, far=1e6, seed=3, sweeps=30)
+        here = literal.total(found.order, careful=False)
+        for at, end in itertools.permutations(range(4), 2):
+            assert literal.total(moved(found.order, at, end), careful=False) > here - 1e-6
+
+
+def test_a_long_walk_loses_no_accuracy():
+    """Compiled; thousands of swaps, each from the last: the score is that of the order worked out afresh."""
+    problem = problem_of(study(880424, 12, (200, 300)), Problem.from_scatter)
+    found = walk_from(problem, range(12), steps=(60_000, 60_000), seed=1)
+    again = walk_from(problem, found.order)
+    assert found.score == pytest.approx(again.score, rel=1e-9)
+    assert (found.changed == again.changed).all()
+
+
+# The joint search
+
+
+def test_the_joint_search_finds_the_best_common_order(plain):
+    problems = problems_of(plain, 880427, 2)
+    literal, rng = Literal(plain, problems), np.random.default_rng(0)
+    optima = plain.joint.search_jointly(problems, rng, 1)
+    assert optima[0].best.order == optima[1].best.order
+    scores = {order: literal.total(order, careful=True) for order in itertools.permutations(range(4))}
+    assert scores[optima[0].best.order] == pytest.approx(min(scores.values()))
+    for optimum in optima:
+        assert optimum.margins.keys() == {(int(i), int(j)) for i, j in np.argwhere(optimum.best.changed)}
+        for (i, j), margin in optimum.margins.items():
+            turned = min(s for order, s in scores.items() if order.index(i) < order.index(j))
+            assert margin == pytest.approx(turned - min(scores.values()), abs=1e-6)
+    assert {(optimum.starts, optimum.reached) for optimum in optima} == {(0, 0)}
+    (alone,) = plain.joint.search_jointly(problems[:1], rng, 1)
+    assert alone.best.score == pytest.approx(search_orders(problems[0], rng, 1).best.score)
+    line = np.tril(np.ones((4, 4), bool), -1)  # the last first
+    given = plain.joint.search_jointly([problem.requiring(line) for problem in problems], rng, 1)
+    assert all(allowed(optimum.best.order, line) and not optimum.starts for optimum in given)
+
+
+def test_a_given_order_is_not_searched(plain):
+    (problem,) = problems_of(plain, 880440)
+    order = [2, 0, 3, 1]
+    before = np.zeros((4, 4), bool)
+    for a, b in itertools.combinations(order, 2):
+        before[a, b] = True
+    optimum = search_orders(problem.requiring(before), np.random.default_rng(0), 1)
+    assert optimum.best.order == tuple(order)
+    assert (optimum.starts, optimum.reached) == (0, 0)
+    assert set(optimum.margins.values()) <= {math.inf}
+    assert optimum.margins.keys() == {(int(i), int(j)) for i, j in np.argwhere(optimum.best.changed)}
+
+
+# The search around the walks, on a landscape made by hand
+
+
+class Hills:
+    """Scores looked up by order, 100 elsewhere; remembers which walks it was asked for.
+
+    Walks do not move. Annealed ones end in the natural order, or as close to it as is allowed, with the
+    scores and the missing changes of `ends` in turn.
+    """
+
+    def __init__(self, p=15, scores=(), edges=(), ends=(), before=None):
+        self.p, self.scores, self.edges, self.unit, self.base = p, dict(scores), tuple(edges), 10.0, 0.0
+        self.before = np.zeros((p, p), bool) if before is None else before
+        self.ends, self.asked = iter(ends), []
+
+    def requiring(self, before):
+        other = Hills(self.p, self.scores, self.edges, self.ends, before)
+        other.asked = self.asked
+        return other
+
+    def tabulate(self):
+        return np.zeros((1 << self.p, self.p)), np.zeros((1 << self.p, self.p), np.int64)
+
+    def found(self, order, score=None, missing=0):
+        changed = np.zeros((self.p, self.p), bool)
+        for i, j in self.edges[missing:]:
+            changed[i, j] = order.index(j) < order.index(i)
+        known = self.scores.get(order, 100.0) if score is None else score
+        return Found(order, known, changed, np.zeros(self.p, bool))
+
+    def walk(self, place, steps, sweeps, careful, limits, seed, moving):
+        order = tuple(place.tolist())
+        assert allowed(order, self.before)
+        self.asked.append((order, steps, sweeps, careful, limits, tuple(np.flatnonzero(moving).tolist())))
+        if steps[0] == 0:
+            return self.found(order)
+        end = next(self.ends, 1000.0)
+        order = tuple(closest(range(self.p), self.before))
+        return self.found(order, *(end if isinstance(end, tuple) else (end,)))
+
+
+def searched(hills, jobs=1, seed=1, told=None):
+    return search_orders(hills, np.random.default_rng(seed), jobs, told)
+
+
+def front(*first, p=15):
+    """An order that begins with some variables."""
+    return (*first, *(k for k in range(p) if k not in first))
+
+
+def test_options_of_a_walk_are_given_in_penalties():
+    hills = Hills(3)
+    walk_from(hills, [2, 0, 1])
+    assert hills.asked.pop() == ((2, 0, 1), (0, 0), 0, 0, (1e-7, 1000.0), (0, 1, 2))
+    walk_from(hills, [2, 0, 1], steps=(0, 2), sweeps=3, careful=4, grain=0.5, far=2.0, to_revisit=[0, 2])
+    assert hills.asked.pop() == ((2, 0, 1), (0, 2), 3, 4, (5.0, 20.0), (0, 2))
+
+
+def test_all_orders_are_compared_up_to_fourteen_variables():
+    for p in (2, 14):
+        hills = Hills(p)
+        assert searched(hills).starts == 0
+        assert not hills.asked
+    assert searched(Hills(15, ends=[5.0, 5.0])).starts == 2
+
+
+def test_a_given_order_of_many_variables_is_only_read():
+    line = np.tril(np.ones((15, 15), bool), -1)  # the last first
+    hills = Hills(edges=[(0, 14)], before=line)
+    optimum = searched(hills)
+    assert [asked[:4] for asked in hills.asked] == [(tuple(range(14, -1, -1)), (0, 0), 0, 0)]
+    assert (optimum.starts, optimum.reached, optimum.margins) == (0, 0, {(0, 14): math.inf})
+
+
+def test_walks_begin_at_random_and_as_knowledge_asks():
+    for seed in range(10):
+        rng = np.random.default_rng(880430 + seed)
+        label = rng.permutation(15)
+        before = np.triu(rng.random((15, 15)) < 0.2, 1)[np.ix_(label, label)]
+        hills = Hills(ends=[5.0, 5.0], before=before)
+        searched(hills, seed=seed)
+        draws = np.random.default_rng(seed)
+        for start, *_ in hills.asked[:2]:
+            assert list(start) == closest(draws.permutation(15).tolist(), before)
+            draws.integers(2**31)
+
+
+def test_the_best_walk_is_polished():
+    """Annealed walks, then one from where the best ended, without crossing hills; the better counts."""
+    hills = Hills(scores={front(): 6.0}, ends=[5.0, 5.5])
+    assert searched(hills).best.score == 5.0
+    everyone = tuple(range(15))
+    walks, polish = hills.asked[:2], hills.asked[2]
+    assert [asked[1:] for asked in walks] == [((2700, 2700), 20, 20, (0.5, 1000.0), everyone)] * 2
+    assert polish == (front(), (0, 4500), 20, 20, (1e-7, 1000.0), everyone)
+    assert len(hills.asked) == 3
+    assert searched(Hills(scores={front(): 4.0}, ends=[5.0, 5.5])).best.score == 4.0
+
+
+@pytest.mark.parametrize(
+    ("p", "ends", "walks", "efforts"),
+    [
+        (15, [5.0, 5.0], 2, [12, 12]),  # the first round is enough
+        (15, [5.0, 50.0, 5.0, 60.0], 4, [12, 12, 25, 25]),
+        (41, [5.0, 6.0], 2, [6, 6]),
+        (51, [5.0, 50.0, 70.0, 80.0, 90.0, 6.0], 6, [6, 6, 12, 12, 25, 25]),
+        (101, [5.0 + 40 * k for k in range(14)], 14, [6, 6, 12, 12, 25, 25, *[40] * 4, *[60] * 4]),
+        (100, [5.0 + 40 * k for k in range(18)], 18, [6, 6, 12, 12, 25, 25, *[40] * 4, *[60] * 8]),
+        (50, [5.0 + 40 * k for k in range(22)], 22, [6, 6, 12, 12, 25, 25, *[40] * 4, *[60] * 8, *[120] * 4]),
+        (40, [5.0 + 40 * k for k in range(20)], 20, [12, 12, 25, 25, *[40] * 4, *[60] * 8, *[120] * 4]),
+    ],
+)
+def test_rounds_of_walks_go_on_until_two_agree(p, ends, walks, efforts):
+    hills, told = Hills(p, ends=ends), []
+    optimum = searched(hills, told=lambda *what: told.append(what))
+    assert optimum.starts == walks
+    assert [asked[1] for asked in hills.asked[:walks]] == [(effort * p**2,) * 2 for effort in efforts]
+    assert hills.asked[walks][1] == (0, 20 * p**2)  # from the best once more
+    assert len({order for order, *_ in hills.asked[:walks]}) == walks
+    assert optimum.reached == sum(end < 5.0 + 10 * max(1, 0.02 * p) for end in ends)
+    assert [done for done, *_ in told] == list(range(1, walks + 1))
+    assert {what for *_, what in told} == {"walks"}
+    assert optimum.best.score == 5.0
+    assert optimum.margins == {}
+
+
+@pytest.mark.parametrize(
+    ("p", "score", "missing", "agree"),
+    [
+        (60, 111.9, 2, True),  # 10 * 60 * 0.02 = 12; of 40 changes two may differ
+        (60, 112.0, 2, False),
+        (60, 111.9, 3, False),
+        (20, 109.9, 0, True),  # at least one penalty
+        (20, 110.0, 0, False),
+    ],
+)
+def test_walks_agree_if_little_sets_them_apart(p, score, missing, agree):
+    edges = list(itertools.islice(((i, j) for i in range(1, p) for j in range(i)), 40))
+    hills = Hills(p, edges=edges, ends=[100.0, (score, missing)])
+    optimum = searched(hills)
+    assert (optimum.starts == 2) == agree
+    assert optimum.reached == 1 + agree
+
+
+def test_a_direction_is_turned_from_three_starts():
+    hills = Hills(edges=[(3, 1), (4, 0)], ends=[50.0, 50.0])
+    optimum = searched(hills)
+    turns = hills.asked[3:6]  # after two walks and one from the best
+    # 3 goes before 1; 1 goes behind 3; and 1 waits for 3 where it stands.
+    assert [asked[0] for asked in turns] == [front(0, 3, 1, 2), front(0, 2, 3, 1), front(0, 2, 3, 1)]
+    # Only those between that take part are restless: 1 and 3.
+    assert turns[0][1:] == turns[1][1:] == ((0, 0), 20, 0, (0.5, 100.0), (1, 3))
+    assert turns[2][1:] == ((0, 6 * 15**2), 20, 0, (0.5, 1000.0), tuple(range(15)))
+    assert optimum.margins == {(3, 1): 50.0, (4, 0): 50.0}
+
+
+def test_a_turned_order_that_is_close_is_polished():
+    for score, polished in ((59.9, True), (60.0, False)):
+        hills = Hills(edges=[(1, 0)], ends=[50.0, 50.0], scores={front(1, 0): score})
+        assert searched(hills).margins == {(1, 0): pytest.approx(score - 50)}
+        assert [asked[2:4] for asked in hills.asked[3:]] == [(20, 0)] * 3 + [(20, 20)] * polished
+
+
+def test_many_variables_are_turned_from_two_starts():
+    for p, starts, sweeps in ((40, 3, 7), (41, 2, 7), (10**2, 2, 3)):
+        hills = Hills(p, edges=[(1, 0)], ends=[0.0, 0.0])
+        searched(hills)
+        assert [asked[2] for asked in hills.asked[3:5]] == [sweeps] * 2
+        assert len(hills.asked) == 3 + starts
+
+
+def test_a_direction_that_is_known_is_not_turned():
+    before = np.zeros((15, 15), bool)
+    before[0, 1] = True
+    hills = Hills(edges=[(1, 0)], ends=[5.0, 5.0], before=before)
+    assert searched(hills).margins == {(1, 0): math.inf}
+    assert len(hills.asked) == 3
+
+
+def test_an_order_that_is_better_turned_becomes_the_best():
+    hills = Hills(edges=[(1, 0), (2, 1)], ends=[5.0, 5.0], scores={front(): 5.0, front(1, 0): 3.0})
+    optimum = searched(hills)
+    assert optimum.best.order == front(1, 0)
+    assert optimum.best.score == 3.0
+    # There 1 has no changed cause; what is found behind 1 stays, and turning it costs 97.
+    assert optimum.margins == {(2, 1): 97.0}
+    assert (optimum.starts, optimum.reached) == (2, 0)
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_many_turns_come_back_in_order_from_several_threads(jobs):
+    edges = [(i, j) for i in range(1, 8) for j in range(i)]
+    scores = {front(): 5.0} | {front(*range(k), k + 1, k): 20.0 + k for k in range(7)}
+    counts = []
+    one, several = (
+        searched(Hills(edges=edges, ends=[5.0, 5.0], scores=scores), n, told=lambda *what: counts.append(what))
+        for n in (1, jobs)
+    )
+    assert one.margins == several.margins
+    assert len(set(one.margins.values())) > 5
+    assert sorted(counts[: len(counts) // 2]) == sorted(counts[len(counts) // 2 :])
+    assert (one.best.order, one.best.score) == (several.best.order, several.best.score)
