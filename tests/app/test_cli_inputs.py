@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diffdag.app import cli
+from diffdag import __main__ as cli
 from diffdag.app.cli.inputs import read_pair
 from diffdag.tables.inputs import Rows, SavedMoments, Stream, open_input
 from diffdag.tables.moments import Moments

@@ -70,7 +70,7 @@ def test_covariances_follow_sides_columns_units_and_rows(covariance, study):
 @given(study=studies())
 def test_answers_and_all_checks_follow_columns_units_and_sides(covariance, study):
     def fit(study: Study):
-        return quiet(DifferenceDAG(covariance=covariance, n_jobs=1).fit, *frames(study), points=0).result_
+        return quiet(DifferenceDAG(covariance=covariance, stored_rows=0).fit, *frames(study)).result_
 
     study = short(study, 400) if covariance == "spearman" else study
     expected, factors = fit(study), study.factors()
@@ -85,7 +85,8 @@ def test_answers_and_all_checks_follow_columns_units_and_sides(covariance, study
 @given(study=studies(3))
 def test_confidence_and_the_global_test_follow_columns_and_units(study):
     def fit(study: Study):
-        return quiet(DifferenceDAG(n_jobs=1).fit, *frames(study), points=0, confidence=20, test=99).result_
+        model = DifferenceDAG(stored_rows=0, resamples=20, permutations=99)
+        return quiet(model.fit, *frames(study)).result_
 
     expected, factors = fit(study), study.factors()
     units = dict(zip(study.names, factors, strict=True))

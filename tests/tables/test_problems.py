@@ -146,8 +146,7 @@ GOLDEN = {
     ),
     "extreme-scale": (
         FRAME.assign(x=FRAME["x"] * 1e-80),
-        "values of 'x' vary by 4e-80 in the first table, too far from 1; change the unit or look for "
-        "wild values",
+        "values of 'x' vary by 4e-80 in the first table, too far from 1; change the unit or look for outliers",
         ("", "", ""),
     ),
     "unmatched": (

@@ -73,7 +73,7 @@ def align_tables(
         NumPy arrays, whose columns are named X1, ..., Xp and matched by position; or pandas, polars or
         Arrow tables, whose columns are matched by name and kept in the order of the first. One of each is
         an error: the names of the array would be a guess. A first column without a name, as R and pandas
-        write row labels, is left out with a note. Of AnnData objects, ``X`` is used, a column a gene; genes
+        write row labels, is left out with a note. Of AnnData objects, ``X`` is used, one column per gene; genes
         that do not vary in both are left out with a note unless `columns` names them.
     columns : sequence of str, optional
         The variables to compare, in this order.

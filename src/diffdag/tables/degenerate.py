@@ -91,7 +91,7 @@ def find_extreme_scales(
         odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
     size = odd[0] | odd[1]
     words = "values of {} vary by {:.0e} in {}, too far from 1"
-    advice = "change the unit or look for wild values"
+    advice = "change the unit or look for outliers"
     return [
         Problem(
             "extreme-scale", words.format(join_names(found), size[found[0]], where), tuple(found), (), advice
@@ -104,7 +104,7 @@ def find_extreme_scales(
 def check_scales(
     names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
 ) -> None:
-    """Refuse columns whose unit, or one wild value, leaves nothing to compare in double precision.
+    """Refuse columns whose unit, or one outlier, leaves nothing to compare in double precision.
 
     `first` and `second` are their standard deviations in the two tables, none of them 0.
     """
@@ -118,7 +118,7 @@ def check_scales(
             f"the spread of {join_names(found)} differs between the tables by a factor of up to "
             f"{ratios[worst]:.0e}, more than can be compared"
         )
-        advice = f"check the units and look for wild values in {where}"
+        advice = f"check the units and look for outliers in {where}"
         raise_problems([Problem("extreme-scale", what, tuple(found), (Option("drop", tuple(found)),), advice)])
 
 

@@ -1,4 +1,4 @@
-"""How many independent rows the rows of a table are worth, and moments that say so."""
+"""Effective sample sizes: the number of independent rows that the rows of a table are worth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET_LAGS = 5  # so many small autocorrelations in a row end a column's sum
 
 
 def effective_samples(values: ArrayLike) -> float:
-    """How many independent rows the rows of a series are worth for estimating covariances.
+    """Estimate the effective sample size of a time series, for estimating covariances.
 
     Bartlett's ``n / (1 + 2 sum_k rho_i(k) rho_j(k))`` for the covariance of columns i and j, with the mean of
     the denominators over all pairs and none of them below 1. The autocorrelations of a column end before the
@@ -98,7 +98,7 @@ def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
 
 
 def with_effective_rows(moments: Moments, count: float) -> Moments:
-    """The same mean and covariance, worth another number of rows."""
+    """Set the effective sample size of moments, with their mean and covariance as they are."""
     n = max(LEAST_ROWS, round(count))
     return Moments(moments.names, n, moments.mean, moments.scatter * (n / moments.n))
 

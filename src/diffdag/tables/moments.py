@@ -86,7 +86,7 @@ class Moments:
 
     @classmethod
     def from_array(cls, values: ArrayLike, names: Sequence[str] | None = None) -> Moments:
-        """Moments of an array with one row an observation."""
+        """Moments of an array with one row per observation."""
         table = np.asarray(values)
         if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf" or np.ma.is_masked(values):
             raise InputError(
@@ -310,7 +310,7 @@ def stream_moments(source: Source, kind: Kind | None = None, **choice: Any) -> S
 
 
 def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
-    """Refuse two tables over the same variables whose units or wild values leave nothing to compare."""
+    """Refuse two tables over the same variables whose units or outliers leave nothing to compare."""
     one, two = (np.sqrt(np.diag(moments.scatter) / moments.n) for moments in (first, second))
     check_scales(first.names, one, two, labels)
 

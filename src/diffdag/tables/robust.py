@@ -74,14 +74,14 @@ def table_moments(
         scale alters nothing, and outliers little. The moments are those of standardised Gaussian variables,
         and ``n`` is less than the number of rows, as ranks are less precise.
     effective_samples : None, "auto", float or (float, float)
-        How many independent rows the rows are worth. None: each row is independent. "auto": rows are in
-        time order and their worth is estimated, see `effective_samples`. A number for both tables or for
+        Effective sample sizes. None: each row is independent. "auto": rows are in
+        time order and it is estimated, see `effective_rows.effective_samples`. A number for both tables or for
         each: from 3 to the number of rows. What ranks lose is taken off on top.
 
     Returns
     -------
     (Moments, Moments)
-        ``covariance()`` is the estimate and ``n`` the rounded number of independent rows it is worth.
+        ``covariance()`` is the estimate and ``n`` the rounded effective sample size.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def rank_correlation(table: FloatArray) -> FloatArray:
 def _rank_moments(
     tables: Sequence[FloatArray], series: Sequence[FloatArray], names: Sequence[str]
 ) -> tuple[list[Moments], float]:
-    """Moments of two tables with correlations from ranks, and how many rows it takes to be worth one."""
+    """Moments of two tables with correlations from ranks, and the rows that replace one Gaussian row."""
     moments, losses = [], []
     for table, scores, label in zip(tables, series, ("first", "second"), strict=True):
         matrix = rank_correlation(table)

@@ -161,7 +161,7 @@ def _exhaust(path: Path, **options: Any) -> None:
 
 
 def ahead(batches: Batches) -> Batches:
-    """The same batches, the next one being decoded while one is used."""
+    """Decode each batch in a thread while the one before it is in use."""
     with contextlib.closing(batches), ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, batches, None)
         while (batch := coming.result()) is not None:

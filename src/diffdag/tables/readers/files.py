@@ -35,11 +35,11 @@ MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0
 def read_table(
     path: str | Path, *, text: Sequence[str] = (), layer: str | None = None, genes: str | None = None
 ) -> Any:
-    """Read one table from a file.
+    r"""Read one table from a file, as ``diffdag fit`` does.
 
     Parameters
     ----------
-    path : path
+    path : path-like
         CSV, TSV or TXT (also with ``.gz``), Parquet (``.parquet``, ``.pq``), Feather (``.feather``,
         ``.arrow``), NPY, NPZ, or AnnData's ``.h5ad``. Text files have a header line; the delimiter of ``.csv``
         and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most; where it is no
@@ -63,6 +63,20 @@ def read_table(
         If the file is missing, empty or not what its name says.
     OSError
         If the file exists and cannot be opened.
+
+    See Also
+    --------
+    split_groups : split a table by a column that names the group of each row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "cells.csv"
+    ...     _ = file.write_text("raf;mek\n1,5;2\n0,5;-\n")
+    ...     table = read_table(file)
+    >>> table.to_pydict()
+    {'raf': [1.5, 0.5], 'mek': [2, None]}
     """
     path = Path(path)
     kind = kind_of(path)

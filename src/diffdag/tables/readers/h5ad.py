@@ -1,4 +1,4 @@
-"""AnnData, and the ``.h5ad`` files it writes, as tables: one row a cell, one column a gene.
+"""AnnData, and the ``.h5ad`` files it writes, as tables: one row per cell, one column per gene.
 
 Values stay where they are, sparse, in memory or in the file, until it is known which genes are compared.
 """
@@ -115,7 +115,7 @@ def _piece(matrix: Any, start: int, end: int) -> Any:
 
 
 def _sound(matrix: Any) -> Any:
-    """The same matrix, unless it is sparse with places outside itself, at which compiled code would look."""
+    """Refuse a sparse matrix with indices outside itself, which compiled code would follow; return others."""
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)
     return matrix
