@@ -56,7 +56,7 @@ def fit_once(seed: int, folder: Path) -> None:
     result.summary()
     if seed % 5 == 0:
         result.save(folder)
-        dd.load_result(folder)
+        dd.load(folder)
 
 
 def now_and_then(seed: int, folder: Path) -> None:

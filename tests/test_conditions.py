@@ -354,8 +354,8 @@ def test_it_comes_back_from_its_file(result, tmp_path):
     names = {path.relative_to(tmp_path / "new").as_posix() for path in written}
     assert {"conditions.json", "changes.csv", "matrix.csv", "picture.svg", "report.html"} <= names
     assert {"1-base-i/report.html", "2-base-two/result.json", "3-base-three/edges.csv"} <= names
-    assert dd.load_conditions(tmp_path / "new") == result
-    assert dd.load_conditions(tmp_path / "new" / "conditions.json").to_json() == result.to_json()
+    assert dd.load(tmp_path / "new") == result
+    assert dd.load(tmp_path / "new" / "conditions.json").to_json() == result.to_json()
     matrix = pd.read_csv(tmp_path / "new" / "matrix.csv", index_col="edge")
     pd.testing.assert_frame_equal(matrix, result.matrix, check_names=False, check_index_type=False)
     assert len(pd.read_csv(tmp_path / "new" / "changes.csv")) == 4
@@ -364,9 +364,9 @@ def test_it_comes_back_from_its_file(result, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("schema", 2, "has schema 2"),
+        ("schema", 3, "has schema 3"),
         ("comparisons", None, "expected a list"),
-        ("comparisons", [3], "a comparison is not an object"),
+        ("comparisons", [3], "an entry of 'comparisons' is 3, expected an object"),
         ("comparisons", [], "nothing is compared"),
         ("reference", "nobody", "is not a condition"),
         ("conditions", ["base", "base"], "different names"),
@@ -377,15 +377,15 @@ def test_files_that_are_not_right_are_refused(result, tmp_path, key, value, mess
     content = json.loads(result.to_json()) | {key: value}
     (tmp_path / "conditions.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(dd.InputError, match=message):
-        dd.load_conditions(tmp_path)
+        dd.load(tmp_path)
 
 
 def test_another_file_is_refused(result, tmp_path):
     with pytest.raises(dd.InputError, match="no such file"):
-        dd.load_conditions(tmp_path)
-    result.pairs["base", "two"].save(tmp_path)
-    with pytest.raises(dd.InputError, match="holds no comparisons"):
-        dd.load_conditions(tmp_path / "result.json")
+        dd.load(tmp_path)
+    (tmp_path / "result.json").write_text(json.dumps({"schema": 2, "conditions": ["a", "b"]}))
+    with pytest.raises(dd.InputError, match="'variables' is missing"):
+        dd.load(tmp_path)
 
 
 def test_the_page_shows_names_as_text(result):
@@ -480,16 +480,30 @@ def test_what_an_earlier_answer_left_is_removed(result, tmp_path):
     assert (tmp_path / "1-base-i" / "result.json").exists()
 
 
-def test_each_reader_names_the_other(result, tmp_path):
+def test_one_reader_for_all(result, tmp_path):
     result.save(tmp_path / "several")
-    result.pairs["base", "two"].save(tmp_path / "two")
-    for place in ("several", "several/conditions.json"):
-        with pytest.raises(dd.InputError, match="several comparisons; read it with load_conditions"):
-            dd.load_result(tmp_path / place)
-    with pytest.raises(dd.InputError, match="read it with load_result"):
-        dd.load_conditions(tmp_path / "two")
+    two = result.pairs["base", "two"]
+    two.save(tmp_path / "two")
+    for place, saved in (("several", result), ("several/conditions.json", result), ("two", two)):
+        found = dd.load(tmp_path / place)
+        assert found == saved
+        assert type(found) is type(saved)
+    assert {type(one) for one in dd.load(tmp_path / "several").pairs.values()} == {dd.DifferenceResult}
     with pytest.raises(dd.InputError, match=r"none.json': no such file"):
-        dd.load_result(tmp_path / "several" / "none.json")
+        dd.load(tmp_path / "several" / "none.json")
+    (tmp_path / "two" / "conditions.json").write_text(result.to_json(), encoding="utf-8")
+    with pytest.raises(
+        dd.InputError, match=r"holds result.json and conditions.json; give one of the two files"
+    ):
+        dd.load(tmp_path / "two")
+
+
+def test_a_result_takes_the_place_of_several(result, tmp_path):
+    result.save(tmp_path / "out")
+    result.pairs["base", "two"].save(tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "result.json", "edges.csv", "graph.graphml", "report.html",
+    }  # fmt: skip
 
 
 def test_nothing_found_can_be_shown_too():
@@ -497,6 +511,11 @@ def test_nothing_found_can_be_shown_too():
     empty = dd.ConditionsResult(("a", "b", "c"), "a", pairs)
     assert empty.matrix.shape == (0, 2)
     assert len(empty.edges) == 0
+    full = dd.ConditionsResult(
+        ("a", "b"), "a", {("a", "b"): one_result(("a", "b"), [Edge("c", "$x$", delta=1.0)])}
+    )
+    assert empty.edges.dtypes.to_dict() == full.edges.dtypes.to_dict()
+    assert list(empty.edges.columns[-3:]) == ["confidence", "low", "high"]
     assert empty.summary().startswith("No change found in 2 comparisons")
     assert "no change found" in [text.get_text() for ax in empty.plot().axes for text in ax.texts]
     assert "<svg" in empty._repr_html_()

@@ -22,7 +22,6 @@ from diffdag._base.errors import InputError
 from diffdag.app.serve.preview import group_columns
 from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
-from diffdag.results.conditions_result import remove_conditions
 from diffdag.results.records import Edge
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
@@ -274,8 +273,10 @@ def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, ca
 def test_files_that_are_not_ours_stay(tmp_path):
     (tmp_path / "conditions.json").write_text('{"comparisons": "mine"}')
     (tmp_path / "matrix.csv").write_text("mine")
-    remove_conditions(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"conditions.json", "matrix.csv"}
+    written = graph(["a", "b"], [Edge("a", "b", delta=1.0)]).save(tmp_path)
+    ours = {path.name for path in written}
+    assert {path.name for path in tmp_path.iterdir()} == {"conditions.json", "matrix.csv"} | ours
+    assert (tmp_path / "matrix.csv").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from metamorphic import (
     undirected,
 )
 
-from diffdag import DiffDagWarning, DifferenceDAG, LinearSEM, Moments, load_result
+from diffdag import DiffDagWarning, DifferenceDAG, LinearSEM, Moments, load
 from diffdag.precision.api import ESTIMATORS
 from diffdag.precision.problem import standardise
 
@@ -162,7 +162,7 @@ def test_a_saved_answer_is_the_answer(way, study, tmp_path_factory):
     result = fit(way, study)
     folder = tmp_path_factory.mktemp("answer")
     result.save(folder)
-    assert load_result(folder / "result.json") == result
+    assert load(folder / "result.json") == result
 
 
 @pytest.mark.parametrize(("way", "seed"), [("order", 880_005), ("order", 880_007), ("paper-plugin", 880_026)])

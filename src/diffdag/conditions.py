@@ -16,7 +16,8 @@ from diffdag._base.progress import Progress, ProgressCallback, progress_callback
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
-from diffdag.result import ConditionsResult, DifferenceResult, folder_names
+from diffdag.result import ConditionsResult, DifferenceResult
+from diffdag.results.differences import folder_names
 from diffdag.tables.align import Places, Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns

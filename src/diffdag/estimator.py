@@ -181,7 +181,7 @@ class DifferenceDAG:
     def _repr_html_(self) -> str:
         from diffdag.report.html.notebook import estimator_html  # noqa: PLC0415 - for notebooks only
 
-        return estimator_html(self)
+        return estimator_html(type(self).__name__, self.changed_params(), vars(self).get("result_"))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("result_", "feature_names_in_", "n_features_in_"):

@@ -22,11 +22,11 @@ from diffdag.pipeline import (
     prepare_moments,
     search,
 )
-from diffdag.result import DifferenceResult
+from diffdag.result import PathResult
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.trust.resampling import Drawing, Kind, Resamples, check_journal, resample_tables
-from diffdag.trust.sensitivity import SettingMultiples, SettingsPath
+from diffdag.trust.sensitivity import SettingMultiples
 from diffdag.trust.settings_path import By, check_path_options, follow_path
 
 
@@ -104,7 +104,7 @@ def settings_path(
     progress: Progress = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
-) -> SettingsPath:
+) -> PathResult:
     """Fit along a path of settings, choose one from the data, and say what depends on it.
 
     Parameters
@@ -129,7 +129,7 @@ def settings_path(
 
     Returns
     -------
-    SettingsPath
+    PathResult
 
     Examples
     --------
@@ -187,7 +187,7 @@ def settings_path(
         n_jobs=options.n_jobs,
         progress=progress,
     )
-    return replace(path, result=DifferenceResult.of(path.result))
+    return PathResult.of(path)
 
 
 def _prepared(

@@ -1,17 +1,501 @@
-"""Stub, until the façade lands."""
+"""Results as users have them: the facts of `results`, and methods that write, draw and save them.
 
-from diffdag.results.conditions_result import ConditionsResult, folder_names
-from diffdag.results.result import DifferenceResult
+Text, tables, graphs, pictures and pages are made by `report`, which is imported when one of them is asked for.
+"""
 
-__all__ = ["ConditionsResult", "DifferenceResult", "folder_names"]
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from diffdag._base.atomic import JOURNAL, write_together
+from diffdag._base.errors import InputError
+from diffdag._base.words import plural
+from diffdag.results.difference import Difference
+from diffdag.results.differences import Differences
+from diffdag.results.json import from_json, to_csv, to_json
+from diffdag.trust.sensitivity import SettingsPath
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from diffdag.report.layout.theme import ThemeName
+    from diffdag.report.plots.brain import ViewName
+    from diffdag.tables.readers.coordinates import Coordinates
+
+FILES = ("result.json", "edges.csv", "graph.graphml", "report.html")
+CONDITIONS_FILES = ("conditions.json", "changes.csv", "matrix.csv", "picture.svg", "report.html")
 
 
-def load(path: object) -> DifferenceResult | ConditionsResult:
-    """Stub."""
-    from diffdag.results.conditions_result import load_conditions  # noqa: PLC0415
-    from diffdag.results.result import load_result  # noqa: PLC0415
+class DifferenceResult(Difference):
+    """What changed between two conditions: `Difference`, with text, files, graphs and pictures of it.
 
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from diffdag.results.records import Edge
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> res = DifferenceResult(
+    ...     method="paper", variables=("Raf", "Mek"), invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
+    ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
+    ...     samples=(853, 799), settings={"penalty": 0.3})
+    >>> print(res.summary().splitlines()[0])
+    1 of 2 possible edges changed: Raf -> Mek weakened
+    """
+
+    @classmethod
+    def of(cls, difference: Difference) -> Self:
+        """Return the facts with the renderers."""
+        return cls(**{field.name: getattr(difference, field.name) for field in fields(difference)})
+
+    def summary(self) -> str:
+        """Return the result as text of about 100 columns."""
+        from diffdag.report.text import summary  # noqa: PLC0415
+
+        return summary(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"<DifferenceResult: {len(self.edge_list)} of {self.possible} possible edges changed>"
+
+    def _repr_html_(self) -> str:
+        from diffdag.report.html.page import render_fragment  # noqa: PLC0415
+
+        return render_fragment(self)
+
+    def to_json(self) -> str:
+        """Return the whole result as strict JSON; `load` reads it back from a file."""
+        return to_json(self)
+
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Return a graph of all variables; an undirected edge appears in both directions."""
+        from diffdag.report.graphs import to_networkx  # noqa: PLC0415
+
+        return to_networkx(self)
+
+    def to_graphml(self) -> str:
+        """Return the graph of `to_networkx` as GraphML."""
+        from diffdag.report.graphs import to_graphml  # noqa: PLC0415
+
+        return to_graphml(self)
+
+    def to_cytoscape(self) -> dict[str, Any]:
+        """Return the graph as Cytoscape.js takes it; saved as JSON in a ``.cyjs`` file, Cytoscape reads it."""
+        from diffdag.report.graphs import to_cytoscape  # noqa: PLC0415
+
+        return to_cytoscape(self)
+
+    def to_dot(self) -> str:
+        """Return the changed edges in the language of Graphviz, each kind with its colour and line."""
+        from diffdag.report.graphs import to_dot  # noqa: PLC0415
+
+        return to_dot(self)
+
+    def to_sif(self) -> str:
+        """Return the changed edges in Cytoscape's simple format: source, kind, target, separated by tabs."""
+        from diffdag.report.graphs import to_sif  # noqa: PLC0415
+
+        return to_sif(self)
+
+    def to_causallearn(self) -> Any:
+        """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
+        from diffdag.report.graphs import to_causallearn  # noqa: PLC0415
+
+        return to_causallearn(self)
+
+    def to_dowhy(self, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
+        """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
+
+        This is the graph of the effects that *changed*, not the causal graph of either condition: two
+        variables without an edge here may well affect each other, equally in both. It says where to look, and
+        is no ground for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
+
+        Parameters
+        ----------
+        undirected : {"error", "drop"}
+            What to do about changes whose direction is unknown: DoWhy has no place for them.
+        """
+        from diffdag.report.graphs import to_dowhy  # noqa: PLC0415
+
+        return to_dowhy(self, undirected)
+
+    def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
+        """Write result.json, edges.csv, graph.graphml and report.html.
+
+        Everything is rendered before the first file is written; if one cannot be written, older ones stay. Each
+        file is replaced in one step, and the folder as a whole where it is new or holds nothing but a result
+        and its journals: it then never holds files of two results.
+
+        Parameters
+        ----------
+        folder : path-like
+            Created where missing. Files of an earlier result in it that this one does not have are removed.
+        coordinates : mapping of str to (x, y, z), optional
+            Places of brain regions in mm, for a view of the brain in the report; see
+            `diffdag.read_coordinates`.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+        """
+        return write_together(folder, self.rendered(coordinates), saved_files(Path(folder)))
+
+    def rendered(self, coordinates: Coordinates | None = None) -> dict[str, bytes]:
+        """Return what `save` writes, by the names of the files."""
+        from diffdag.report.html.page import render_page  # noqa: PLC0415
+
+        texts = (to_json(self), to_csv(self), self.to_graphml(), render_page(self, coordinates=coordinates))
+        return {name: text.encode("utf-8") for name, text in zip(FILES, texts, strict=True)}
+
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw the difference DAG, causes on top; only variables that take part are shown.
+
+        Colour and dashes say what kind of change an edge is, its width how large the change is compared with
+        the largest. Where confidences are known, edges are the paler the less sure. Edges without an arrowhead
+        have no known direction. Of more than 250 edges, the 250 largest are drawn.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; without it, a new figure of the size that the picture needs, which pyplot does not
+            know about.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background. The background itself is painted in a new figure only.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.difference import plot_difference  # noqa: PLC0415
+
+        return plot_difference(self, ax, theme=theme)
+
+    def plot_precision(
+        self,
+        ax: Axes | None = None,
+        *,
+        most: int = 60,
+        scales: Mapping[str, float] | None = None,
+        theme: ThemeName = "light",
+    ) -> Axes:
+        """Draw the difference of the precision matrices, first minus second, as a heat map.
+
+        Variables are in causal order; those without a difference are left out. Each entry is divided by the
+        square root of the product of the largest entries of its row and its column, so that colours go from -1
+        to 1.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; without it, a new figure of the size that the names need, which pyplot does not know
+            about.
+        most : int
+            Draw at most so many variables: those with the largest entries. The title says where some are left
+            out.
+        scales : mapping of str to float, optional
+            Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
+            variables before they are divided. Worth giving where units differ much.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.heatmap import plot_precision  # noqa: PLC0415
+
+        return plot_precision(self, ax, most=most, scales=scales, theme=theme)
+
+    def plot_edge(
+        self, source: str, target: str, ax: Axes | None = None, *, theme: ThemeName = "light"
+    ) -> Axes:
+        """Draw one changed edge: target against source in both conditions, with both regression lines.
+
+        For a directed edge the target is shown less the effect of its other causes, so that the slopes of the
+        lines are the two weights of the edge. For an undirected edge it is the target as it is, with simple
+        regression lines. Where no rows were stored, bands of one standard deviation around the lines take their
+        place.
+
+        Parameters
+        ----------
+        source, target : str
+            The ends of the edge; of an undirected edge, in either order.
+        ax : Axes, optional
+            Where to draw; without it, a new figure that pyplot does not know about.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.edge import plot_edge  # noqa: PLC0415
+
+        return plot_edge(self, source, target, ax, theme=theme)
+
+    def plot_brain(
+        self,
+        coordinates: Coordinates,
+        ax: Axes | None = None,
+        *,
+        view: ViewName = "top",
+        theme: ThemeName = "light",
+    ) -> Axes:
+        """Draw the changed edges between brain regions, over an outline made from the regions' places.
+
+        Colours, dashes and opacity are those of the difference DAG. Of more than 20 edges the 20 clearest,
+        those most standard errors away from no change, stand out and have names at their ends, the next 40 are
+        thin. Regions without a place are not drawn, and the title says how many changes are missing for that.
+
+        Parameters
+        ----------
+        coordinates : mapping of str to (x, y, z), or DataFrame
+            Places in mm by name (x to the right, y to the front, z up, as in MNI space); a table has the
+            columns ``region``, ``x``, ``y`` and ``z``, or the names as its index. Regions beyond those of the
+            result shape the outline. See also `diffdag.read_coordinates`.
+        ax : Axes, optional
+            Where to draw; without it, a new figure that pyplot does not know about.
+        view : {"top", "left", "right", "front", "back"}
+            Where to look from.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415
+
+        return plot_brain(self, coordinates, ax, view=view, theme=theme)
+
+
+class ConditionsResult(Differences):
+    """What changed between several conditions: `Differences`, with text, files and pictures of it."""
+
+    pairs: Mapping[tuple[str, str], DifferenceResult]
+
+    @classmethod
+    def of(cls, differences: Differences) -> Self:
+        """Return the facts with the renderers."""
+        facts = {field.name: getattr(differences, field.name) for field in fields(differences)}
+        pairs = {pair: DifferenceResult.of(one) for pair, one in differences.pairs.items()}
+        return cls(**{**facts, "pairs": pairs})
+
+    def summary(self) -> str:
+        """Return the result as text of about 100 columns."""
+        from diffdag.report.conditions import summary  # noqa: PLC0415
+
+        return summary(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConditionsResult: {len(self.conditions)} conditions, {plural(len(self.pairs), 'comparison')}, "
+            f"{len(self.by_edge)} of {self.possible} possible edges changed in some>"
+        )
+
+    def _repr_html_(self) -> str:
+        from diffdag.report.html.conditions import render_fragment  # noqa: PLC0415
+
+        return render_fragment(self)
+
+    def to_json(self) -> str:
+        """Return the whole result as strict JSON; `load` reads it back from a file."""
+        return to_json(self)
+
+    def plot(self, *, theme: ThemeName = "light") -> Figure:
+        """Draw the difference DAG of each comparison, causes on top, variables at the same places in all.
+
+        Only variables that take part in some comparison are shown, and those that take no part in a comparison
+        are pale there. Lines are as thick as changes are large, on one scale for all.
+
+        Parameters
+        ----------
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Figure
+            Of the size that the picture needs; pyplot does not know about it.
+        """
+        from diffdag.report.plots.panels import plot_conditions  # noqa: PLC0415
+
+        return plot_conditions(self, theme=theme)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write conditions.json, changes.csv, matrix.csv, picture.svg, report.html, a folder per comparison.
+
+        Files are replaced as `DifferenceResult.save` replaces them.
+
+        Parameters
+        ----------
+        folder : path-like
+            Created where missing. Files of an earlier result in it that this one does not have are removed.
+
+        Returns
+        -------
+        list of Path
+            The files written; those of comparisons as `DifferenceResult.save` writes them.
+        """
+        contents = self.rendered()
+        for pair, name in self.folders().items():
+            contents |= {f"{name}/{file}": content for file, content in self.pairs[pair].rendered().items()}
+        return write_together(folder, contents, saved_files(Path(folder), set(self.folders().values())))
+
+    def rendered(self) -> dict[str, bytes]:
+        """Return what `save` writes about all comparisons, by the names of the files."""
+        from diffdag.report.html.conditions import render_page, render_svg  # noqa: PLC0415
+
+        tables = to_csv(self), to_csv(self, self.matrix)
+        texts = (to_json(self), *tables, render_svg(self), render_page(self))
+        return {name: text.encode("utf-8") for name, text in zip(CONDITIONS_FILES, texts, strict=True)}
+
+
+class PathResult(SettingsPath):
+    """The results along a path of settings: `SettingsPath`, with files and pictures of it."""
+
+    @classmethod
+    def of(cls, path: SettingsPath) -> Self:
+        """Return the facts with the renderers."""
+        facts = {field.name: getattr(path, field.name) for field in fields(path)}
+        return cls(**{**facts, "result": DifferenceResult.of(path.result)})
+
+    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw the change of each edge along the path, and below it what the choice rests on.
+
+        Edges of the default result are coloured. Hollow squares: no direction, or the other one, at that
+        setting. Where no change has a size, the number of edges is drawn instead.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; its lower part goes to the panel of the criterion, and names stand to its right.
+            Without it, a new figure that pyplot does not know about.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Axes
+            The upper panel; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.path import plot_path  # noqa: PLC0415
+
+        return plot_path(self, ax, theme=theme)
+
+    def plot_stability(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+        """Draw how often each edge is found in halves of the rows, along the path; with ``by="stability"``.
+
+        Across: the setting, as a multiple of the default, more severe to the right. Up: the share of fits to
+        halves of the rows, drawn at random from both tables, that found a change between the two variables, in
+        whatever direction. Each line is a pair of variables; those of the default result are coloured, others
+        grey. Of more than 80 pairs, those found most often are drawn.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; names stand to its right. Without it, a new figure that pyplot does not know about.
+        theme : {"light", "dark"}
+            Colours for a light or a dark background.
+
+        Returns
+        -------
+        Axes
+            The axes drawn on; `.figure.savefig` saves the picture.
+        """
+        from diffdag.report.plots.stability import plot_stability  # noqa: PLC0415
+
+        return plot_stability(self, ax, theme=theme)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write path.csv, path.json and path.svg, and with ``by="stability"`` the picture stability.svg.
+
+        Files are replaced as `DifferenceResult.save` replaces them.
+
+        Parameters
+        ----------
+        folder : path-like
+            Created where missing.
+
+        Returns
+        -------
+        list of Path
+            The files written.
+        """
+        from diffdag.report.plots.path import render_path  # noqa: PLC0415
+        from diffdag.report.plots.stability import render_stability  # noqa: PLC0415
+
+        contents = {
+            "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
+            "path.json": self.to_json(),
+            "path.svg": render_path(self),
+        }
+        if self.by == "stability":
+            contents["stability.svg"] = render_stability(self)
+        return write_together(folder, contents)
+
+
+def load(path: str | os.PathLike[str]) -> DifferenceResult | ConditionsResult:
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``result.json`` or ``conditions.json``, or the folder that holds one of them.
+
+    Returns
+    -------
+    DifferenceResult or ConditionsResult
+        Equal to the one that was saved.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is not JSON or does not follow the schema.
+    """
+    place = Path(path)
+    if place.is_dir():
+        found = [place / name for name in ("result.json", "conditions.json") if (place / name).exists()]
+        if len(found) > 1:
+            raise InputError(
+                f"folder {str(place)!r} holds result.json and conditions.json; give one of the two files"
+            )
+        place = found[0] if found else place / "result.json"
     try:
-        return load_result(path)  # type: ignore[arg-type]
-    except ValueError:
-        return load_conditions(path)  # type: ignore[arg-type]
+        content = place.read_bytes()
+    except (OSError, ValueError) as error:  # the latter where the name of a file holds a NUL
+        reason = getattr(error, "strerror", None) or "cannot be read"
+        raise InputError(f"result file {str(place)!r}: {reason.lower()}; check the path") from None
+    read = from_json(content, name=str(place))
+    return DifferenceResult.of(read) if isinstance(read, Difference) else ConditionsResult.of(read)
+
+
+def saved_files(folder: Path, kept: Collection[str] = ()) -> set[str]:
+    """Names of the files of a result in a folder, with journals of comparisons other than those in `kept`."""
+    names: set[str] = set()
+    for first, own in (("result.json", FILES), ("conditions.json", CONDITIONS_FILES)):
+        try:
+            found = load(folder / first)
+        except InputError:  # not there, or not ours
+            continue
+        names.update(own)
+        for place in found.folders().values() if isinstance(found, ConditionsResult) else ():
+            names.update(f"{place}/{file}" for file in FILES)
+            if place not in kept:
+                names.update(f"{place}/{path.name}" for path in (folder / place).glob(f"*{JOURNAL}"))
+    return names

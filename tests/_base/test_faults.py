@@ -251,7 +251,10 @@ class TestFiles:
         write_atomic(tmp_path / "a.txt", "new")
         assert {path.name for path in tmp_path.iterdir()} == {"a.txt", *names[1:]}
 
-    def test_two_programs_never_mix_their_files(self, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("others", [False, True], ids=["a folder of its own", "with other files"])
+    def test_two_programs_never_mix_their_files(self, tmp_path, monkeypatch, others):
+        if others:  # files are then replaced one after the other
+            (tmp_path / "mine.txt").touch()
         replace = os.replace
         pauses = {("one", "b"): 0.3, ("two", "a"): 0.1}  # all of two's come between one's first and second
 

@@ -191,7 +191,7 @@ def test_json_is_the_only_output_and_equals_the_file(pair, tmp_path, capsys):
     assert cli.run(["fit", *tables, "--json", "--out", str(tmp_path / "out")]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((tmp_path / "out" / "result.json").read_text())
-    assert printed["schema"] == 1
+    assert printed["schema"] == 2
     assert printed["samples"] == {"first": 400, "second": 400}
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["edges.csv", "graph.graphml", "report.html", "result.json"]

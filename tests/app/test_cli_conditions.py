@@ -31,7 +31,7 @@ def test_groups_on_the_command_line(table, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "g1 against g0, g2; 4 variables" in said
     assert str(out / "picture.svg") in said
-    assert set(dd.load_conditions(out).pairs) == {("g1", "g0"), ("g1", "g2")}
+    assert set(dd.load(out).pairs) == {("g1", "g0"), ("g1", "g2")}
     assert run(["fit", str(table), "--group", "group", "--pairwise", "--groups", "g2,g0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["conditions"] == ["g2", "g0"]
 
@@ -85,7 +85,7 @@ def test_report_of_several_conditions(table, tmp_path, capsys):
         (out / "report.html").unlink()
         assert run(["report", str(place)]) == 0
         assert (out / "report.html").read_bytes() == page
-    dd.load_conditions(out).pairs["g0", "g1"].save(out)
+    (out / "result.json").write_text(dd.load(out).pairs["g0", "g1"].to_json(), encoding="utf-8")
     capsys.readouterr()
     assert run(["report", str(out)]) == 2
     assert "give one of the two files" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from studies import study
 
-from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load_result, simulate_pair
+from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load, simulate_pair
 from diffdag.model.regression import regress_jointly
 from diffdag.model.sem import causal_order
 from diffdag.ordersearch.core.score import make_rules
@@ -488,7 +488,7 @@ def test_fewer_rows_than_variables_are_screened_and_saved(tmp_path):
     _, *tables = example(0)
     for saved in (result, DifferenceDAG().fit(*tables).result_):
         saved.save(tmp_path)
-        assert load_result(tmp_path) == saved
+        assert load(tmp_path) == saved
 
 
 # Weights

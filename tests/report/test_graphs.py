@@ -17,9 +17,8 @@ from scipy.sparse import csr_array
 from diffdag.__main__ import run
 from diffdag._base.errors import InputError
 from diffdag.report import graphs
-from diffdag.results.conditions_result import ConditionsResult
+from diffdag.result import ConditionsResult, DifferenceResult, load
 from diffdag.results.records import Edge
-from diffdag.results.result import DifferenceResult, load_result
 
 IMAGE, QUOTES, SLASHES, LINES = "<img src=x onerror=alert(1)>", "quo\"te's", "back\\slash\\", "new\nline\ttab"
 ENTITY, LONG, EMOJI = "&lt;b&gt; &amp;", "x" * 200, "emoji 🧠👩‍🔬"
@@ -173,7 +172,7 @@ class TestCommand:
         said = capsys.readouterr().out
         assert all(path in said for path in files)
         read = {ending: saved.with_name(f"graph.{ending}").read_text(encoding="utf-8") for ending in endings}
-        assert load_result(saved.with_name("graph.json")) == answer()
+        assert load(saved.with_name("graph.json")) == answer()
         assert read["dot"] == read["gv"] == answer().to_dot()
         assert json.loads(read["cyjs"]) == answer().to_cytoscape()
         assert read["csv"].startswith("source,target,directed")

@@ -23,6 +23,7 @@ from matplotlib.path import Path as Line
 from scipy.sparse import csr_array
 
 from diffdag._base.errors import InputError
+from diffdag.report.format import printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Curve, arrange
 from diffdag.report.layout.picture import PALEST, Picture, text_width
@@ -31,9 +32,8 @@ from diffdag.report.plots.brain import CLEAR, clearest, plot_brain
 from diffdag.report.plots.difference import plot_difference
 from diffdag.report.plots.edge import plot_edge
 from diffdag.report.plots.heatmap import plot_precision
-from diffdag.report.text import printable
+from diffdag.result import DifferenceResult
 from diffdag.results.records import CHANGES, Cloud, Edge, EdgeScatter
-from diffdag.results.result import DifferenceResult
 
 
 def along(curve: Curve) -> np.ndarray[Any, Any]:
@@ -233,7 +233,7 @@ class TestPlot:
     def test_pyplot_does_not_know(self) -> None:
         code = (
             "import sys; from scipy.sparse import csr_array;"
-            "from diffdag.results.result import DifferenceResult as R;"
+            "from diffdag.result import DifferenceResult as R;"
             "from diffdag.results.records import Edge;"
             "z = csr_array((2, 2));"
             "R(method='m', variables=('a', 'b'), invariant=(), unresolved=(), order=(), samples=None,"

@@ -15,10 +15,11 @@ import pytest
 from answers import HOSTILE, graph, random_graph
 
 from diffdag._base.errors import InputError
+from diffdag.report.format import NumberFormat, printable
 from diffdag.report.html.page import render_fragment, render_page, render_svg
-from diffdag.report.text import NumberFormat, edge_words, printable
+from diffdag.report.words import edge_words
+from diffdag.result import DifferenceResult
 from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange
-from diffdag.results.result import DifferenceResult
 
 
 class _Reader(HTMLParser):
@@ -186,11 +187,11 @@ class TestPage:
     def test_it_advises_what_has_not_been_asked_for(self) -> None:
         edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1)
         plain = render_page(graph(["a", "b"], [edge], samples=(50, 60)))
-        assert "How sure each change is: <code>--confidence 200" in plain
+        assert "How sure each change is: <code>--resamples 200" in plain
         assert "--intervals split" in plain
         sure = replace(edge, confidence=0.9, low=-1.2, high=-0.8)
-        assert "--confidence" not in render_page(graph(["a", "b"], [sure], samples=(50, 60)))
-        assert "--confidence" not in render_page(graph(["a", "b"], [edge]))  # exact models
+        assert "--resamples" not in render_page(graph(["a", "b"], [sure], samples=(50, 60)))
+        assert "--resamples" not in render_page(graph(["a", "b"], [edge]))  # exact models
 
     def test_no_change(self) -> None:
         found = _Reader(render_page(graph(["a", "b"], [], invariant=("a", "b"))))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from diffdag.report.format import printable
 from diffdag.report.html import conditions
 from diffdag.report.html.page import render_page
-from diffdag.report.text import printable
-from diffdag.results.conditions_result import ConditionsResult
+from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.records import (
     CHANGES,
     Check,
@@ -26,7 +26,6 @@ from diffdag.results.records import (
     Share,
     Stability,
 )
-from diffdag.results.result import DifferenceResult
 
 pytestmark = pytest.mark.browser
 PHONE = {"width": 390, "height": 844}
@@ -309,6 +308,7 @@ class TestExploring:
         assert table[2] == {
             "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
             "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "confidence": "0.97",
+            "low": "", "high": "",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffdag._base.errors import InputError
+from diffdag.result import load
 from diffdag.results import json as exchange
-from diffdag.results.result import load_result
 
 EDGE = {
     "source": "Raf",
@@ -25,7 +25,7 @@ EDGE = {
 EDGE |= {"delta": -1, "stderr": None, "confidence": None}
 MATRIX = {"symmetric": True, "row": [0], "column": [1], "value": [0.5]}
 CONTENT: dict[str, Any] = {
-    "schema": 1, "diffdag": "0.1.0", "method": "paper", "labels": ["first", "second"],
+    "schema": 2, "diffdag": "0.2.0", "method": "paper", "labels": ["first", "second"],
     "samples": {"first": 10, "second": 20}, "variables": ["Raf", "Mek", "Erk"], "invariant": ["Erk"],
     "unresolved": [], "order": [["Raf"], ["Mek"]], "settings": {}, "notes": [], "edges": [EDGE],
     "delta_precision": MATRIX,
@@ -51,22 +51,23 @@ class TestBadFiles:
             ("[" * 100_000, "is not JSON"),
             ("[1]", "not a diffdag result"),
             ("{}", "not a diffdag result"),
-            (edited(schema=2), "schema 2"),
+            (edited(schema=3), "schema 3"),
+            (edited(schema=1), "was written by diffdag 0.1; fit again"),
             (edited(schema=True), "schema True"),
-            (edited(schema="1"), "schema '1'"),
+            (edited(schema="2"), "schema '2'"),
             (edited(method=...), "'method' is missing"),
             (edited(method=3), "'method' is 3, expected text"),
             (edited(variables="abc"), "expected a list"),
-            (edited(variables=[1, 2]), "list of texts"),
+            (edited(variables=[1, 2]), "an entry of 'variables' is 1, expected text"),
             (edited(variables=["Raf"] * 3), "twice"),
-            (edited(order=["Raf"]), "'order' must be"),
+            (edited(order=["Raf"]), "an entry of 'order' is 'Raf', expected a list"),
             (edited(order=[["nobody"]]), "not a variable"),
             (edited(samples={"first": 1}), "'second' is missing"),
             (edited(samples={"first": 1.5, "second": 2}), "whole number"),
             (edited(samples={"first": True, "second": 2}), "whole number"),
             (edited(settings=[]), "an object"),
             (edited(labels=["a"]), "1 entries"),
-            (edited(edges=[3]), "an edge is 3"),
+            (edited(edges=[3]), "an entry of 'edges' is 3, expected an object"),
             (edited(edges=[{}]), "missing"),
             (edited(edges=[EDGE | {"delta": float("nan")}]), "NaN is not a JSON number"),
             (edited(edges=[EDGE | {"delta": "big"}]), "expected a finite number"),
@@ -89,18 +90,18 @@ class TestBadFiles:
         path = tmp_path / "result.json"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=message) as caught:
-            load_result(path)
+            load(path)
         assert "\n" not in str(caught.value)
         assert str(path) in str(caught.value)
 
     def test_missing_and_binary(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no such file"):
-            load_result(tmp_path / "nowhere.json")
+            load(tmp_path / "nowhere.json")
         with pytest.raises(InputError, match="no such file"):
-            load_result(tmp_path)
+            load(tmp_path)
         (tmp_path / "result.json").write_bytes(b"\x00\xff\xfe junk")
         with pytest.raises(InputError, match="is not JSON"):
-            load_result(tmp_path)
+            load(tmp_path)
 
     @given(
         st.recursive(st.one_of(st.none(), st.integers(), st.text()), lambda x: st.lists(x, max_size=2)),
@@ -120,8 +121,8 @@ class TestBadFiles:
 
 def test_the_short_form_of_the_contract_is_read(tmp_path: Path) -> None:
     short = {
-        "schema": 1,
-        "diffdag": "0.1.0",
+        "schema": 2,
+        "diffdag": "0.2.0",
         "method": "order",
         "variables": ["a", "b"],
         "invariant": [],
@@ -144,7 +145,7 @@ def test_the_short_form_of_the_contract_is_read(tmp_path: Path) -> None:
     }
     path = tmp_path / "result.json"
     path.write_text(json.dumps(short), encoding="utf-8")
-    result = load_result(path)
+    result = load(path)
     assert result.edge_list[0].delta == -0.8
     assert result.labels == ("first", "second")
     assert not result.delta_precision.to_numpy().any()

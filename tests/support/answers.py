@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from diffdag.result import DifferenceResult
 from diffdag.results.records import CHANGES, Edge
-from diffdag.results.result import DifferenceResult
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -52,10 +52,9 @@ from diffdag.refits import resample_fits, settings_path
 from diffdag.report.html import conditions as conditions_report
 from diffdag.report.html import page
 from diffdag.reproduce.methods.compare import compare_methods
+from diffdag.result import load
 from diffdag.results import json as exchange
-from diffdag.results.conditions_result import load_conditions
 from diffdag.results.records import CHANGES, Edge
-from diffdag.results.result import load_result
 from diffdag.tables.align import Source, align_tables
 from diffdag.tables.groups import count_groups, split_all_groups, split_groups
 from diffdag.tables.moments import Moments
@@ -213,7 +212,7 @@ def tiers(case: bytes, folder: Path) -> None:
 
 @target(lambda dice: result_files(dice, several=False), 6)
 def result(case: bytes, folder: Path) -> None:
-    found = load_result(put(folder, "result.json", case))
+    found = load(put(folder, "result.json", case))
     hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
     whole(found.save(folder / "out"))
     _ = found.summary(), found.to_dot(), found.to_sif(), found.to_cytoscape(), found._repr_html_()
@@ -221,8 +220,8 @@ def result(case: bytes, folder: Path) -> None:
 
 @target(lambda dice: result_files(dice, several=True), 3)
 def conditions(case: bytes, folder: Path) -> None:
-    found = load_conditions(put(folder, "conditions.json", case))
-    hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    found = load(put(folder, "conditions.json", case))
+    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
     _ = found.summary(), found.matrix, found.kinds, found.edges
     hold(conditions_report.render_page(found).rstrip().endswith("</html>"), "half a page")
 
@@ -317,7 +316,7 @@ def groups(case: Any, folder: Path) -> None:
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
     found = fit_conditions(split_all_groups(table, column), model=DifferenceDAG(**model), **wishes)
-    hold(conditions_report.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
 
 
 @target(

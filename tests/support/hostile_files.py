@@ -316,7 +316,7 @@ def conditions_of(parts: list[str]) -> str:
     ]
     return json.dumps(
         {
-            "schema": 1, "diffdag": "0", "conditions": conditions, "reference": "base", "order": shared,
+            "schema": 2, "diffdag": "0", "conditions": conditions, "reference": "base", "order": shared,
             "notes": [], "comparisons": comparisons,
         }
     )  # fmt: skip
@@ -366,7 +366,7 @@ def result_files(dice: Dice, several: bool | None = None) -> bytes:
     written = json.dumps(content, ensure_ascii=dice.flip()).encode("utf-8", "surrogatepass")
     how = dice.number(0, 5) if dice.odd(0.5) else 9
     if how == 0:
-        return b'{"schema": 1, "settings": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        return b'{"schema": 2, "settings": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     if how == 1:
         deep = dice.pick((50, 300, 900))
         return written.replace(

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from diffdag.results.conditions_result import load_conditions
-from diffdag.results.result import load_result
+from diffdag.result import load
 from diffdag.tables.moments import Moments
 
 
@@ -37,10 +36,8 @@ def whole(paths: list[Path]) -> None:
 
 def _whole_json(path: Path) -> None:
     content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda constant: 1 / 0)
-    if isinstance(content, dict) and "comparisons" in content:
-        load_conditions(path)
-    elif isinstance(content, dict) and "delta_precision" in content:
-        load_result(path)
+    if isinstance(content, dict) and ("comparisons" in content or "delta_precision" in content):
+        load(path)
 
 
 def _whole_csv(path: Path) -> None:

@@ -66,8 +66,8 @@ def clean():
 def test_clean_data_pass_every_check(clean):
     checks = clean[2]
     assert list(checks) == [*MOMENTS_ONLY, *ROWS]
-    assert [name for name, check in checks.items() if not check.fine] == []
-    assert all(check.says and not check.says.endswith(".") for check in checks.values())
+    assert [name for name, check in checks.items() if not check.passed] == []
+    assert all(check.message and not check.message.endswith(".") for check in checks.values())
 
 
 def test_checks_are_those_of_moments_where_there_are_no_rows(clean):
@@ -82,7 +82,7 @@ def test_units_do_not_matter(clean):
     scale, shift = 10.0 ** np.arange(-3, 3), np.arange(6) * 100.0
     again = checked(first * scale + shift, second * scale + shift)
     for name, check in checks.items():
-        assert again[name].fine == check.fine
+        assert again[name].passed == check.passed
         if check.value is not None:
             assert again[name].value == pytest.approx(check.value, rel=1e-4, abs=1e-9), name
 
@@ -91,11 +91,11 @@ def test_few_rows_are_told_from_hopelessly_few():
     one, two = (
         dd.simulate_pair(10, neighbours=3, changes=0, rng=0).first.sample_moments(n, 1) for n in (45, 30)
     )
-    assert not check_size(fitted(two, two)).fine
-    assert "Theorem 4" in check_size(fitted(one, two)).says
+    assert not check_size(fitted(two, two)).passed
+    assert "Theorem 4" in check_size(fitted(one, two)).message
     small = dd.Moments(("a", "b", "c"), 11, np.zeros(3), np.eye(3))
-    assert "regressions on up to 2 variables" in check_size(fitted(small, small)).says
-    assert check_size(fitted(replace(small, n=100), replace(small, n=100))).fine
+    assert "regressions on up to 2 variables" in check_size(fitted(small, small)).message
+    assert check_size(fitted(replace(small, n=100), replace(small, n=100))).passed
 
 
 def test_nearly_dependent_columns_are_named():
@@ -106,8 +106,8 @@ def test_nearly_dependent_columns_are_named():
     assert check_condition(fine, fine).value == pytest.approx(np.linalg.cond(correlation))
     table[:, 3] = table[:, 0] - table[:, 1] + 1e-4 * rng.standard_normal(500)
     check = check_condition(fine, dd.Moments.from_array(table, list("abcde")))
-    assert not check.fine
-    assert "'a', 'b' and 'd' are nearly linearly dependent in the second table" in check.says
+    assert not check.passed
+    assert "'a', 'b' and 'd' are nearly linearly dependent in the second table" in check.message
 
 
 def test_means_are_compared_as_by_welch():
@@ -117,8 +117,8 @@ def test_means_are_compared_as_by_welch():
     one, two = dd.Moments.from_array(first), dd.Moments.from_array(second)
     check = check_means(one.names, moment_means(one), moment_means(two))
     assert check.value == pytest.approx(stats.ttest_ind(first, second, equal_var=False).pvalue.min())
-    assert not check.fine
-    assert "'X3' moved" in check.says
+    assert not check.passed
+    assert "'X3' moved" in check.message
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_noise_variances_matter_where_they_are_taken_for_equal(options, remedy):
     pair, (first, _) = draw()
     second = dd.LinearSEM(pair.second.weights, [1, 1, 3, 1, 1, 1]).sample(1500, rng=5)
     check = checked(first, second, **options)["noise variances"]
-    assert not check.fine
-    assert "'X3'" in check.says
-    assert remedy in check.says
+    assert not check.passed
+    assert "'X3'" in check.message
+    assert remedy in check.message
     allowed = checked(first, second)["noise variances"]
-    assert allowed.fine
-    assert "'X3'" in allowed.says
+    assert allowed.passed
+    assert "'X3'" in allowed.message
 
 
 @given(n=st.integers(25, 400), seed=st.integers(0, 2**20))
@@ -162,14 +162,14 @@ def test_curvature_is_a_t_test_of_a_square_in_a_regression():
 
 def test_heavy_tails_skewness_and_curvature_are_seen():
     heavy = checked(*draw(noise="student")[1])["normality"]
-    assert "heavy tails" in heavy.says
-    assert not heavy.fine
+    assert "heavy tails" in heavy.message
+    assert not heavy.passed
     light = checked(*draw(noise="uniform")[1])["normality"]
-    assert not light.fine
-    assert "winsorised" not in light.says
+    assert not light.passed
+    assert "winsorised" not in light.message
     first, second = draw()[1]
     bent = [table + 0.15 * table**2 / table.std(axis=0) for table in (first, second)]
-    assert not checked(*bent)["linearity"].fine
+    assert not checked(*bent)["linearity"].passed
     assert checked(*draw(noise="student")[1], covariance="winsorised")["normality"].value > heavy.value
 
 
@@ -178,7 +178,7 @@ def test_a_trifle_in_many_rows_is_no_alarm():
     tables = [rng.standard_t(40, (300_000, 3)) for _ in range(2)]
     checks = checked(*tables)
     assert stats.kurtosistest(tables[0][:, 0]).pvalue < 1e-6
-    assert checks["normality"].fine
+    assert checks["normality"].passed
 
 
 def test_autocorrelation_is_tested_as_by_ljung_and_box():
@@ -194,11 +194,11 @@ def test_series_are_told_from_independent_rows():
     _, tables = draw(n=1700)
     series = [lfilter([1], [1, -0.5], table, axis=0)[200:] for table in tables]
     check = checked(*series)["independent rows"]
-    assert not check.fine
+    assert not check.passed
     assert check.value == pytest.approx(0.6, abs=0.12)  # (1 - 0.25) / (1 + 0.25)
-    assert checked(*series, effective_samples="auto")["independent rows"].fine
+    assert checked(*series, effective_samples="auto")["independent rows"].passed
     ordered = [table[np.argsort(table[:, 5])] for table in tables]
-    assert not checked(*ordered)["independent rows"].fine
+    assert not checked(*ordered)["independent rows"].passed
 
 
 def test_copies_are_seen_where_chance_does_not_explain_them():
@@ -206,13 +206,13 @@ def test_copies_are_seen_where_chance_does_not_explain_them():
     copied = second.copy()
     copied[7] = copied[11]
     check = check_duplicates(align_tables(first, copied))
-    assert not check.fine
+    assert not check.passed
     assert check.value == 1
     shared = second.copy()
     shared[:3] = first[5:8]
-    assert "3 rows of them in both tables" in check_duplicates(align_tables(first, shared)).says
+    assert "3 rows of them in both tables" in check_duplicates(align_tables(first, shared)).message
     rounded = [np.round(table / table.std(axis=0)) for table in (first, second)]
-    assert check_duplicates(align_tables(*rounded)).fine
+    assert check_duplicates(align_tables(*rounded)).passed
     assert check_duplicates(align_tables(*rounded)).value > 0
 
 
@@ -249,22 +249,22 @@ def test_rows_that_carry_a_change_are_named():
     first[[3, 500, 900], 0] += 14 * spread[0]
     first[[3, 500, 900], 5] += 14 * spread[5]
     check = checked(first, second)["outliers"]
-    assert not check.fine
-    assert "4, 501, 901 of the first table" in check.says
-    assert "winsorised" in check.says
+    assert not check.passed
+    assert "4, 501, 901 of the first table" in check.message
+    assert "winsorised" in check.message
     again = checked(first, second, covariance="winsorised")["outliers"]
-    assert again.fine or "winsorised" not in again.says
+    assert again.passed or "winsorised" not in again.message
 
 
 def test_near_ties_and_lonely_starts_are_told():
     fit = fitted(*(dd.Moments.from_array(table, list("abcdef")) for table in draw()[1]))
-    assert check_order(fit).fine
+    assert check_order(fit).passed
     ties = replace(fit.optimum, margins={(1, 0): 0.7, (3, 2): 1.1, (5, 4): 9.0})
     check = check_order(replace(fit, optimum=ties))
-    assert not check.fine
-    assert "'a -> b' and 'c -> d'" in check.says
+    assert not check.passed
+    assert "'a -> b' and 'c -> d'" in check.message
     lonely = replace(fit.optimum, starts=8, reached=1)
-    assert "1 of 8 starts" in check_order(replace(fit, optimum=lonely)).says
+    assert "1 of 8 starts" in check_order(replace(fit, optimum=lonely)).message
 
 
 def reversed_pair(n):
@@ -286,17 +286,17 @@ def problem_of(one, two):
 def test_a_reversed_edge_is_seen_and_named():
     one, two = reversed_pair(2000)
     check = check_reversals(fitted(one, two))
-    assert not check.fine
-    assert "'X3' on 'X4' in the first condition" in check.says
+    assert not check.passed
+    assert "'X3' on 'X4' in the first condition" in check.message
     back = check_reversals(fitted(two, one))
-    assert "'X4' on 'X3' in the first condition" in back.says
+    assert "'X4' on 'X3' in the first condition" in back.message
 
 
 def test_ordinary_changes_are_no_reversal():
     for seed in range(3):
         pair = dd.simulate_pair(6, neighbours=4, changes=4, rng=seed)
         one, two = pair.first.sample_moments(2000, rng=seed), pair.second.sample_moments(2000, rng=seed + 50)
-        assert check_reversals(fitted(one, two)).fine
+        assert check_reversals(fitted(one, two)).passed
 
 
 def test_a_block_costs_what_least_squares_says():
@@ -349,8 +349,8 @@ def test_wide_tables_are_looked_at_through_what_was_kept():
     checks = {check.name: check for check in check_tables(tables, fit)}
     assert len(fit.kept) < 60
     assert set(causal_names(fit)) == {tables.names[k] for k in fit.kept}
-    assert "'X1401'" in checks["means"].says
-    assert not checks["sample size"].fine
+    assert "'X1401'" in checks["means"].message
+    assert not checks["sample size"].passed
 
 
 def test_outlying_rows_are_named_as_in_the_users_table():
@@ -364,7 +364,7 @@ def test_outlying_rows_are_named_as_in_the_users_table():
         for check in dd.DifferenceDAG(missing="drop").fit(first, second).result_.checks
         if check.name == "outliers"
     )
-    assert "31, 501, 901 of the first table" in check.says
+    assert "31, 501, 901 of the first table" in check.message
     tables = align_tables(first, second, missing="drop")
     for half in split_rows(tables, 0):
         np.testing.assert_array_equal(half.first, first[half.places[0]])

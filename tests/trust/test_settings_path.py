@@ -25,11 +25,11 @@ from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread
 from diffdag.report.plots.path import plot_path, render_path
 from diffdag.report.plots.stability import plot_stability, render_stability
-from diffdag.result import DifferenceResult
+from diffdag.result import DifferenceResult, PathResult
 from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion
 from diffdag.trust.resampling import Resamples
-from diffdag.trust.sensitivity import Setting, SettingMultiples, SettingsPath, sensitivity_note
+from diffdag.trust.sensitivity import Setting, SettingMultiples, sensitivity_note
 from diffdag.trust.settings_path import _times
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
@@ -290,7 +290,7 @@ def made(steps, chosen=1, default=1, names=("a", "b", "c")):
         Setting(SettingMultiples(penalty=0.5 * 2.0**k), 3, tuple(edges), float(k))
         for k, edges in enumerate(steps)
     )
-    return SettingsPath(
+    return PathResult(
         method="order", by="ebic", axis="penalty", settings=settings, steps=len(settings), chosen_at=chosen,
         default_at=default, chosen={"penalty": 1.0}, default={"penalty": 1.0}, gamma=1.0, bound=0.05,
         result=nothing(names),
@@ -353,7 +353,7 @@ def test_json_and_files_say_the_same(path, tmp_path):
 def test_infinite_criteria_are_null_in_json():
     path = made([[AB], [AB]])
     worst = Setting(SettingMultiples(penalty=0.5), 3, (AB,), math.inf)
-    path = SettingsPath(**{**vars(path), "settings": (worst, path.settings[1])})
+    path = PathResult(**{**vars(path), "settings": (worst, path.settings[1])})
     assert json.loads(path.to_json())["settings"][0]["ebic"] is None
     assert path.plot().figure is not None
 

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, nor files of two answers side by side."""
+"""Writing files so that a reader never sees half of one, nor, in a folder of its own, files of two results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 PATIENCE = 10.0  # seconds to wait for another program that writes to the same folder
 PAUSE = 0.02
+JOURNAL = ".journal"  # ending of files that programs append to, kept beside a result
 
 
 def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
@@ -42,13 +44,19 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
     'done'
     """
     target = Path(path)
-    return _write(target.parent, {target: data})[0]
+    _replace(target.parent, {target: data})
+    return target
 
 
-def write_together(folder: str | os.PathLike[str], contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write the files of one answer: where one cannot be written, all older ones stay as they were.
+def write_together(
+    folder: str | os.PathLike[str], contents: Mapping[str, str | bytes], stale: Collection[str] = ()
+) -> list[Path]:
+    """Write the files of one result: where one cannot be written, all older ones stay as they were.
 
-    Programs that write to the same folder at the same time take turns, so that all files are of one of them.
+    If the folder is new, or holds nothing but files that are written now, `stale` ones and journals, a folder
+    with the new files takes its place: for an instant it is not there, and it never holds files of two results.
+    Otherwise, or where the system does not let folders be renamed, each file is replaced in one step, one after
+    the other. Programs that write to the same folder at the same time take turns.
 
     Parameters
     ----------
@@ -56,6 +64,8 @@ def write_together(folder: str | os.PathLike[str], contents: Mapping[str, str | 
         Created where missing, as are the folders in the names.
     contents : mapping of str to str or bytes
         What each file is to hold, by its name in the folder.
+    stale : collection of str
+        Files of an earlier result, which go.
 
     Returns
     -------
@@ -63,20 +73,92 @@ def write_together(folder: str | os.PathLike[str], contents: Mapping[str, str | 
         The paths written.
     """
     place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    real = place.resolve()
     targets = {place / name: data for name, data in contents.items()}
-    for parent in dict.fromkeys([place, *(target.parent for target in targets)]):
-        parent.mkdir(parents=True, exist_ok=True)
-    return _write(place, targets)
+    with folder_lock(real.parent) as alone:
+        if not (alone and _swap(real, contents, stale)):
+            for parent in dict.fromkeys(target.parent for target in targets):
+                parent.mkdir(parents=True, exist_ok=True)
+            _replace(place, targets)
+            _remove(place, set(stale).difference(contents))
+    return list(targets)
 
 
-def _write(place: Path, targets: Mapping[Path, str | bytes]) -> list[Path]:
+def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[str]) -> bool:
+    """Let a folder with the new files take the place of the older one; whether that can be done."""
+    if place in (Path.cwd(), *Path.cwd().parents):
+        return False
+    mark = secrets.token_hex(6)
+    new, old = (place.with_name(f"{place.name}.{mark}{kind}.tmp") for kind in ("new", "old"))
+    try:
+        if not _prepare(place, new, {*contents, *stale}):
+            return False
+        for name, data in contents.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            _write_new(new / name, data)
+        return _exchange(place, new, old)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _prepare(place: Path, new: Path, own: Collection[str]) -> bool:
+    """Make a folder to replace another, with its journals; whether all else in that one is `own` files."""
+    with contextlib.suppress(OSError):  # the folder around it cannot be written to, or there are no links
+        for left in place.parent.iterdir():  # of programs that were killed
+            if re.fullmatch(re.escape(place.name) + r"\.[0-9a-f]{12}(new|old)\.tmp", left.name):
+                shutil.rmtree(left, ignore_errors=True)
+        new.mkdir()
+        before, after = place.stat(), new.stat()
+        new.chmod(before.st_mode)
+        if (before.st_uid, before.st_gid) != (after.st_uid, after.st_gid):
+            return False
+        for path in place.rglob("*"):
+            name = path.relative_to(place)
+            if path.is_dir() and not path.is_symlink():
+                if not any(path.iterdir()):
+                    return False
+            elif name.as_posix() not in own:
+                if path.suffix != JOURNAL:
+                    return False
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                os.link(path, new / name)  # not a copy: another program may be writing to it
+        return True
+    return False
+
+
+def _exchange(place: Path, new: Path, old: Path) -> bool:
+    """Move a folder out of the way, and another one into its place; whether the system allows that."""
+    try:
+        os.rename(place, old)
+        os.rename(new, place)
+    except OSError:  # a mount point, say
+        return False
+    finally:
+        if not place.exists():
+            os.rename(old, place)
+    shutil.rmtree(old, ignore_errors=True)
+    return True
+
+
+def _remove(place: Path, names: Collection[str]) -> None:
+    """Remove files, and folders that are empty then."""
+    for name in names:
+        (place / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something of somebody else's is in it
+            if (place / name).parent != place:
+                (place / name).parent.rmdir()
+
+
+def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
+    """Write all files next to those that they replace, then replace one after the other."""
     temporary = {target: target.with_name(_temporary_name(target, secrets.token_hex(6))) for target in targets}
     with folder_lock(place) as alone:
         if alone:
-            _remove_leftovers(list(targets))
+            _remove_leftovers(targets)
         try:
             for target, data in targets.items():
-                _write_new(temporary[target], data.encode("utf-8") if isinstance(data, str) else data)
+                _write_new(temporary[target], data)
             for target in targets:
                 if target.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
@@ -87,19 +169,18 @@ def _write(place: Path, targets: Mapping[Path, str | bytes]) -> list[Path]:
                 with contextlib.suppress(OSError):
                     path.unlink()
             raise
-    return list(targets)
 
 
 def _temporary_name(target: Path, mark: str) -> str:
     return f".{target.name[:40]}.{mark}.tmp"
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def _write_new(path: Path, data: str | bytes) -> None:
     # O_EXCL: never someone else's file; 0o666: the permissions that the user's umask allows.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.write(data.encode("utf-8") if isinstance(data, str) else data)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -113,7 +194,7 @@ def attach_path(error: OSError, place: Path) -> None:
         error.filename = str(place)
 
 
-def _remove_leftovers(targets: Sequence[Path]) -> None:
+def _remove_leftovers(targets: Collection[Path]) -> None:
     """Remove the temporary files of earlier programs that were killed while they wrote the same files."""
     for parent in {target.parent for target in targets}:
         names = {re.escape(target.name[:40]) for target in targets if target.parent == parent}

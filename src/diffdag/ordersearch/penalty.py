@@ -7,8 +7,8 @@ regressions than there are pairs of variables, but their number grows with k alo
 probability that twice a likelihood ratio of one true null hypothesis, chi-squared with one degree of freedom,
 is larger. With few rows, and many predecessors, likelihood ratios are larger by chance: the penalty is the
 value that the gain in the score (see `score`) takes where Student's t test, for a coefficient, or Fisher's F
-test, for a ratio of variances, reaches that level. docs/dev/order_measured.md has the simulations in which the constants
-were chosen.
+test, for a ratio of variances, reaches that level. docs/dev/order_measured.md has the simulations in which
+the constants were chosen.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ Edge = tuple[int, int]
 
 # Up to so many variables all orders are compared.
 DYNAMIC = 14
-# Rounds: how many walks, and annealing steps for each pair of positions (docs/dev/order_measured.md). From the first to the
-# last of them, by number of variables.
+# Rounds: how many walks, and annealing steps for each pair of positions (docs/dev/order_measured.md).
+# From the first to the last of them, by number of variables.
 ROUNDS = ((2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
 ROUNDS_USED = ((40, 1, 7), (50, 0, 7), (100, 0, 6), (10**9, 0, 5))
 SWEEPS = 20

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
+from diffdag.report.format import by_size, printable
 from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture
 from diffdag.report.layout.theme import THEMES
-from diffdag.report.text import by_size, printable
 
 if TYPE_CHECKING:
     import networkx as nx
 
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
-    from diffdag.results.result import DifferenceResult
 
 Position = dict[str, float]
 
@@ -33,7 +33,7 @@ LINES = {"removed": "dashed", "weakened": "dotted", "reversed-sign": "dashed"}
 HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
 
 
-def to_networkx(result: DifferenceResult) -> nx.DiGraph[str]:
+def to_networkx(result: Difference) -> nx.DiGraph[str]:
     """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
     import networkx as nx  # noqa: PLC0415
 
@@ -57,7 +57,7 @@ def _known(edge: Edge) -> dict[str, Any]:
     }
 
 
-def _roles(result: DifferenceResult) -> dict[str, str]:
+def _roles(result: Difference) -> dict[str, str]:
     """What part each variable takes."""
     found = result.settings.get("screened_out")
     # Of settings that were read from a file, any kind has to be expected.
@@ -67,7 +67,7 @@ def _roles(result: DifferenceResult) -> dict[str, str]:
     return {name: roles.get(name, "changed") for name in result.variables}
 
 
-def _printable_names(result: DifferenceResult) -> dict[str, str]:
+def _printable_names(result: Difference) -> dict[str, str]:
     """Each variable's name without control characters, still different from all others."""
     taken: dict[str, str] = {}
     for name in result.variables:
@@ -78,7 +78,7 @@ def _printable_names(result: DifferenceResult) -> dict[str, str]:
     return {name: shown for shown, name in taken.items()}
 
 
-def to_graphml(result: DifferenceResult) -> str:
+def to_graphml(result: Difference) -> str:
     """Return the graph as GraphML. XML has no control characters: in names they appear as escapes."""
     import networkx as nx  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ def to_graphml(result: DifferenceResult) -> str:
     return "\n".join(nx.generate_graphml(graph)) + "\n"
 
 
-def to_cytoscape(result: DifferenceResult) -> dict[str, Any]:
+def to_cytoscape(result: Difference) -> dict[str, Any]:
     """Return the graph as Cytoscape.js JSON, which Cytoscape reads as ``.cyjs``.
 
     An undirected edge appears once, with ``directed`` false. Causes are placed on top.
@@ -139,7 +139,7 @@ def _free(text: str, taken: set[str]) -> str:
     return text
 
 
-def _positions(result: DifferenceResult, roles: dict[str, str]) -> dict[str, Position]:
+def _positions(result: Difference, roles: dict[str, str]) -> dict[str, Position]:
     """Where the variables go, y downwards: those that take part in rows, the others in rows below them."""
     if len(result.edge_list) > MOST_EDGES:  # programs that lay out graphs do better then
         return {}
@@ -159,7 +159,7 @@ def _positions(result: DifferenceResult, roles: dict[str, str]) -> dict[str, Pos
     return places
 
 
-def to_dot(result: DifferenceResult) -> str:
+def to_dot(result: Difference) -> str:
     """Return the changed edges in the language of Graphviz, to be drawn with ``dot -Tsvg``.
 
     Variables that take part in no changed edge are left out. Beside what Graphviz draws, edges carry what is
@@ -222,7 +222,7 @@ def _label(text: str) -> str:
     return _quoted(text.replace("&", "&amp;"))
 
 
-def to_sif(result: DifferenceResult) -> str:
+def to_sif(result: Difference) -> str:
     """Return the changed edges in Cytoscape's simple interaction format: source, kind and target, by tabs.
 
     Variables without a changed edge follow, each on its line.
@@ -235,7 +235,7 @@ def to_sif(result: DifferenceResult) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def to_causallearn(result: DifferenceResult) -> Any:
+def to_causallearn(result: Difference) -> Any:
     """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
     try:
         from causallearn.graph import Edge as joins  # noqa: PLC0415
@@ -260,7 +260,7 @@ def to_causallearn(result: DifferenceResult) -> Any:
     return graph
 
 
-def to_dowhy(result: DifferenceResult, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
+def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
     """Return the directed changed edges alone, as DoWhy takes graphs."""
     import networkx as nx  # noqa: PLC0415
 

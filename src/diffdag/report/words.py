@@ -1,4 +1,4 @@
-"""In words: what changed besides effects, how sure it is, and whether the assumptions hold."""
+"""Sentences about what changed, how sure it is, and whether the assumptions hold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,55 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
-from diffdag.report.text import NumberFormat, percent, printable, with_error
+from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, with_error
 
 if TYPE_CHECKING:
-    from diffdag.results.records import MeanChange, NoiseChange
-    from diffdag.results.result import DifferenceResult
+    from diffdag.results.difference import Difference
+    from diffdag.results.records import Edge, MeanChange, NoiseChange
 
 LIKELY = 0.05  # p-values up to this speak against no change
+
+
+def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
+    """Say in one sentence what happened to an edge.
+
+    >>> from diffdag.results.records import Edge
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> edge_words(edge, ("baseline", "u0126"), NumberFormat([0.9, 0.4, 0.5]))
+    'Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126'
+    """
+    source, target = printable(edge.source), printable(edge.target)
+    if not edge.directed:
+        return f"Something changed between {source} and {target}; the data do not tell cause from effect"
+    first, second = map(printable, labels)
+    here, there = (f" ({show(w)})" if w is not None else "" for w in (edge.weight_first, edge.weight_second))
+    if edge.change == "added":
+        return f"{source} acts on {target} in {second}{there}, but not visibly in {first}{here}"
+    if edge.change == "removed":
+        return f"{source} acts on {target} in {first}{here}, but not visibly in {second}{there}"
+    said = {
+        "strengthened": f"{source} acts more strongly on {target}",
+        "weakened": f"{source} acts less strongly on {target}",
+        "reversed-sign": f"The effect of {source} on {target} changes its sign",
+    }.get(edge.change or "", f"The effect of {source} on {target} changed")
+    if edge.weight_first is None or edge.weight_second is None:
+        return said
+    return f"{said}: {show(edge.weight_first)} in {first}, {show(edge.weight_second)} in {second}"
+
+
+def difference_words(result: Difference) -> str:
+    """Say what is subtracted from what: an effect that was added has the opposite sign."""
+    first, second = (cut(printable(label), NAME_WIDTH) for label in result.labels)
+    return f"{first} minus {second}"
+
+
+def beside_lines(result: Difference) -> Iterator[str]:
+    """Sentences about what changed besides effects."""
+    if result.noise_list:
+        yield "Noise variance changed: " + "; ".join(map(noise_words, result.noise_list))
+    if result.mean_list:
+        moved = "; ".join(map(mean_words, result.mean_list))
+        yield f"Intercept changed, {difference_words(result)}: {moved}"
 
 
 def noise_words(change: NoiseChange) -> str:
@@ -70,7 +112,7 @@ def pvalue_words(value: float | None) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
-def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
+def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
     """Titles and sentences about what resamples and permutations say."""
     test, found = result.global_test, result.stability
     if test is not None:
@@ -88,18 +130,18 @@ def evidence_lines(result: DifferenceResult) -> Iterator[tuple[str, str]]:
                 if found.stable
                 else ""
             )
-            + (f"; {plural(found.failed, 'fit')} gave no answer" if found.failed else ""),
+            + (f"; {plural(found.failed, 'fit')} gave no result" if found.failed else ""),
         )
     if result.sensitivity is not None:
         known = result.sensitivity
         best = "; extended BIC agrees" if known.agrees else f"; extended BIC prefers {known.chosen:g} times"
-        yield f"Other {known.axis}", known.says + best
+        yield f"Other {known.axis}", known.message + best
     if result.checks:
-        fine = sum(check.fine for check in result.checks)
-        yield "Checks", f"{fine} of {len(result.checks)} find nothing against the assumptions"
+        passed = sum(check.passed for check in result.checks)
+        yield "Checks", f"{passed} of {len(result.checks)} find nothing against the assumptions"
 
 
-def _false_edges(result: DifferenceResult) -> Iterator[tuple[str, str]]:
+def _false_edges(result: Difference) -> Iterator[tuple[str, str]]:
     """What a target for the share of false edges did to the list."""
     fdr, before = result.settings.get("fdr"), result.settings.get("edges_before_fdr")
     if not isinstance(fdr, float) or before == 0:
@@ -113,9 +155,9 @@ def _false_edges(result: DifferenceResult) -> Iterator[tuple[str, str]]:
         yield "False edges", f"{kept} of {plural(before, 'edge')} kept so that {goal}"
 
 
-def warnings_of(result: DifferenceResult) -> list[tuple[str, str]]:
+def warnings_of(result: Difference) -> list[tuple[str, str]]:
     """Names and sentences of the checks that speak against an assumption."""
-    return [(check.name, check.says) for check in result.checks if not check.fine]
+    return [(check.name, check.message) for check in result.checks if not check.passed]
 
 
 @dataclass(frozen=True)
@@ -127,14 +169,14 @@ class Step:
     argument: str
 
 
-def next_steps(result: DifferenceResult) -> list[Step]:
+def next_steps(result: Difference) -> list[Step]:
     """What to ask for in order to know more certainly, of what has not been asked for yet."""
     if result.samples is None:
         return []
     steps = []
     if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
-        steps.append(Step("How sure each change is", "--confidence 200", "fit(..., confidence=200)"))
+        steps.append(Step("How sure each change is", "--resamples 200", "DifferenceDAG(resamples=200)"))
     if result.edge_list and all(edge.low is None for edge in result.edge_list):
         why = "Intervals from rows that had no part in the search"
-        steps.append(Step(why, "--intervals split", 'fit(..., intervals="split")'))
+        steps.append(Step(why, "--intervals split", 'DifferenceDAG(intervals="split")'))
     return steps

@@ -108,7 +108,7 @@ def _write_comparison(answer: Comparison, out: Path) -> list[Path]:
 
 def comparison_text(answer: Comparison) -> str:
     """A comparison for the terminal: methods, edges, agreement, what was skipped. Methods go by numbers."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     number = {name: str(k) for k, name in enumerate(answer.graphs, start=1)}
     ran = answer.methods[answer.methods["skipped"] == ""].drop(columns="skipped")

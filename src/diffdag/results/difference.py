@@ -1,5 +1,244 @@
-"""Stub, until the façade lands."""
+"""The facts of a result: what changed between two conditions."""
 
-from diffdag.results.result import DifferenceResult as Difference
+from __future__ import annotations
 
-__all__ = ["Difference"]
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from diffdag.results.records import (
+    Check,
+    Edge,
+    EdgeScatter,
+    GlobalTest,
+    MeanChange,
+    NoiseChange,
+    Sensitivity,
+    Stability,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What changed between two conditions: the facts that `diffdag.DifferenceResult` renders.
+
+    Parameters
+    ----------
+    method : str
+        How it was estimated.
+    variables : tuple of str
+        All variables, in the order of the columns.
+    invariant : tuple of str
+        Variables that take no part in any change. Those of `noise_list` and `mean_list` are left out of what is
+        given.
+    unresolved : tuple of str
+        Variables whose place in the order is not identified.
+    order : tuple of tuple of str
+        Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
+    edge_list : tuple of Edge
+        The changed edges.
+    delta_entries : csr_array, shape (p, p)
+        Difference of the precision matrices, first minus second; see also `delta_precision`.
+    samples : tuple of int, optional
+        Rows in the first and the second table; None for exact models.
+    settings : mapping
+        Every setting used, chosen by the user or from the data.
+    notes : tuple of str
+        What the user should know about this result.
+    labels : tuple of str
+        What to call the two conditions.
+    noise_list : tuple of NoiseChange
+        Variables whose noise variance changed; see also `changed_noise`.
+    mean_list : tuple of MeanChange
+        Variables whose intercept changed; see also `changed_mean`.
+    checks : tuple of Check
+        Whether what the method assumes looks right.
+    stability : Stability, optional
+        What resamples of both tables found.
+    global_test : GlobalTest, optional
+        The test of no change at all.
+    sensitivity : Sensitivity, optional
+        How far the result depends on the penalty, or the threshold.
+    scatters : tuple of EdgeScatter
+        What the largest changes look like in the rows, as far as that is known; see also `scatter_of`.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> names = ("Raf", "Mek")
+    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> res = Difference(
+    ...     method="paper", variables=names, invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
+    ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
+    ...     samples=(853, 799), settings={"penalty": 0.3})
+    >>> res.edges[["source", "target", "change"]].values.tolist()
+    [['Raf', 'Mek', 'weakened']]
+    """
+
+    method: str
+    variables: tuple[str, ...]
+    invariant: tuple[str, ...]
+    unresolved: tuple[str, ...]
+    order: tuple[tuple[str, ...], ...]
+    edge_list: tuple[Edge, ...]
+    delta_entries: csr_array
+    samples: tuple[int, int] | None
+    settings: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+    labels: tuple[str, str] = ("first", "second")
+    noise_list: tuple[NoiseChange, ...] = ()
+    mean_list: tuple[MeanChange, ...] = ()
+    checks: tuple[Check, ...] = ()
+    stability: Stability | None = None
+    global_test: GlobalTest | None = None
+    sensitivity: Sensitivity | None = None
+    scatters: tuple[EdgeScatter, ...] = ()
+
+    def __post_init__(self) -> None:
+        plain: dict[str, object] = {
+            **{name: tuple(getattr(self, name)) for name in ("variables", "unresolved", "checks", "scatters")},
+            **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list")},
+            **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
+            "order": tuple(tuple(layer) for layer in self.order),
+            "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
+            "settings": _plain(self.settings),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
+        moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
+        object.__setattr__(self, "invariant", tuple(name for name in self.invariant if name not in moved))
+        self._check_names(moved)
+        object.__setattr__(self, "delta_entries", self._checked_matrix())
+
+    def _check_names(self, moved: set[str]) -> None:
+        """The parts must agree with each other: this is where a slip of a method would show."""
+        for name in self.variables:
+            if not isinstance(name, str) or _text(name) != name:
+                raise ValueError(f"variable {name!r} is not valid text")
+        known = set(self.variables)
+        ends = [(edge.source, edge.target) for edge in self.edge_list]
+        named: dict[str, Collection[str]] = {
+            "variables": self.variables,
+            "invariant": self.invariant,
+            "order": tuple(name for layer in self.order for name in layer),
+            "unresolved": self.unresolved,
+        }
+        for what, names in named.items():
+            if len(set(names)) < len(names):
+                raise ValueError(f"{what} names a variable twice")
+        named |= {
+            "an edge": tuple(name for pair in ends for name in pair),
+            "changed_noise or changed_mean": moved,
+        }
+        for what, names in named.items():
+            if not known.issuperset(names):
+                raise ValueError(f"{what} names {min(set(names) - known)!r}, which is not a variable")
+        keys = [pair if e.directed else frozenset(pair) for e, pair in zip(self.edge_list, ends, strict=True)]
+        if len(set(keys)) < len(keys):
+            raise ValueError("edges names an edge twice")
+        if not {(scatter.source, scatter.target) for scatter in self.scatters}.issubset(ends):
+            raise ValueError("scatters shows an edge that is not among the edges")
+        if len(self.labels) != 2:
+            raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
+
+    def _checked_matrix(self) -> csr_array:
+        entries: csr_array = self.delta_entries.astype(np.float64)
+        if entries.shape != (len(self.variables),) * 2:
+            raise ValueError("delta_entries must have a row and a column for each variable")
+        if not np.isfinite(entries.data).all():
+            raise ValueError("delta_entries has entries that are not finite")
+        entries.eliminate_zeros()
+        return entries
+
+    @cached_property
+    def delta_precision(self) -> pd.DataFrame:
+        """Difference of the precision matrices, first minus second, as a table of p x p."""
+        import pandas as pd  # noqa: PLC0415
+
+        axis = pd.Index(list(self.variables), dtype=object)
+        return pd.DataFrame(self.delta_entries.toarray(), index=axis, columns=axis)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Difference):
+            return NotImplemented
+        same = (
+            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "delta_entries"
+        )
+        return all(same) and same_entries(self.delta_entries, other.delta_entries)
+
+    def __hash__(self) -> int:
+        return hash((self.method, self.variables, self.edge_list))
+
+    @property
+    def possible(self) -> int:
+        """Number of possible edges, p (p - 1)."""
+        return len(self.variables) * (len(self.variables) - 1)
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """One row per changed edge, with the fields of `Edge` as columns; unknown numbers are NaN."""
+        return _table(self.edge_list, Edge)
+
+    @property
+    def changed_noise(self) -> pd.DataFrame:
+        """One row per variable whose noise variance changed, with the fields of `NoiseChange` as columns."""
+        return _table(self.noise_list, NoiseChange)
+
+    @property
+    def changed_mean(self) -> pd.DataFrame:
+        """One row per variable whose intercept changed, with the fields of `MeanChange` as columns."""
+        return _table(self.mean_list, MeanChange)
+
+    def scatter_of(self, source: str, target: str) -> EdgeScatter | None:
+        """What one changed edge looks like in the rows; None where that is not known."""
+        ends = (source, target)
+        return next((found for found in self.scatters if (found.source, found.target) == ends), None)
+
+
+def _table(records: Sequence[object], kind: type[Any]) -> pd.DataFrame:
+    """One row per record and one column per field; unknown numbers are NaN."""
+    import pandas as pd  # noqa: PLC0415
+
+    types = {"bool": "bool", "str": "object", "str | None": "object"}
+    columns = {
+        field.name: pd.Series(
+            [getattr(record, field.name) for record in records], dtype=types.get(str(field.type), "float64")
+        )
+        for field in fields(kind)
+    }
+    return pd.DataFrame(columns)
+
+
+def same_entries(first: csr_array, second: csr_array) -> bool:
+    """Whether two sparse matrices are equal."""
+    return bool(first.shape == second.shape and (first - second).count_nonzero() == 0)
+
+
+def _plain(value: object) -> object:
+    """Turn a setting into what JSON can say, so that a saved and loaded result equals the original."""
+    match value:
+        case np.ndarray() | np.generic():
+            return _plain(value.tolist())
+        case None | bool() | int():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else None
+        case Mapping():
+            return {_text(str(key)): _plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset() | range():
+            return [_plain(item) for item in value]
+        case _:
+            return _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Replace what UTF-8 cannot say; file names may bring such characters in."""
+    return value.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,10 @@
-"""A result as JSON and CSV, and back from JSON.
+"""Results as JSON and CSV, and back from JSON.
 
-The JSON is strict (no NaN, no Infinity) and carries a schema number. The difference of the precision
-matrices is stored by its non-zero entries, as three parallel lists of rows, columns and values, where
-rows and columns count the variables from 0; of a symmetric matrix only row <= column is stored.
+The JSON is strict (no NaN, no Infinity) and carries a schema number. Keys and types are those of the fields of
+`Difference` and its records, under the names in `KEYS`; a key may be left out where the field has a default.
+The difference of the precision matrices is stored by its non-zero entries, as three parallel lists of rows,
+columns and values, where rows and columns count the variables from 0; of a symmetric matrix only row <= column
+is stored.
 """
 
 from __future__ import annotations
@@ -10,85 +12,70 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import asdict, fields
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal, NoReturn, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from scipy.sparse import csr_array, diags_array, triu
 
 from diffdag._base.errors import InputError
-from diffdag.results.records import (
-    NUMBERS,
-    Check,
-    Cloud,
-    Edge,
-    EdgeScatter,
-    GlobalTest,
-    MeanChange,
-    NoiseChange,
-    Sensitivity,
-    Share,
-    Stability,
-)
-from diffdag.results.result import DifferenceResult, same_entries
+from diffdag.results.difference import Difference, same_entries
+from diffdag.results.differences import Differences
 
-SCHEMA = 1
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 2
+# Fields that have another name in files, where nothing tells them from tables.
+KEYS = {
+    "edge_list": "edges",
+    "noise_list": "changed_noise",
+    "mean_list": "changed_mean",
+    "delta_entries": "delta_precision",
+}
+EXPECTED: dict[Any, str] = {
+    str: "text",
+    list: "a list",
+    dict: "an object",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+}
+REMEDY = "give the result.json or conditions.json that diffdag wrote"
+
+# What a file may leave out although the fields have no default.
+LEFT_OUT = {"order": [], "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []}}
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
-# What a file may leave out, and what is then assumed.
-OPTIONAL: Json = {
-    "order": [],
-    "notes": [],
-    "labels": ["first", "second"],
-    "changed_noise": [],
-    "changed_mean": [],
-    "checks": [],
-    "stability": None,
-    "global_test": None,
-    "sensitivity": None,
-    "scatters": [],
-    "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []},
-}
 
-
-def to_json(result: DifferenceResult) -> str:
-    """Return the result as JSON, one top-level key a line so that files can be compared."""
-    samples = result.samples and dict(zip(("first", "second"), result.samples, strict=True))
-    content: Json = {
-        "schema": SCHEMA,
-        "diffdag": version("diffdag"),
-        "method": result.method,
-        "labels": result.labels,
-        "samples": samples,
-        "variables": result.variables,
-        "invariant": result.invariant,
-        "unresolved": result.unresolved,
-        "order": result.order,
-        "settings": result.settings,
-        "notes": result.notes,
-        "edges": [_without_rare(asdict(edge)) for edge in result.edge_list],
-        "changed_noise": [asdict(change) for change in result.noise_list],
-        "changed_mean": [asdict(change) for change in result.mean_list],
-        "checks": [asdict(check) for check in result.checks],
-        "stability": result.stability and asdict(result.stability),
-        "global_test": result.global_test and asdict(result.global_test),
-        "sensitivity": result.sensitivity and asdict(result.sensitivity),
-        "scatters": [asdict(scatter) for scatter in result.scatters],
-        "delta_precision": _sparse(result.delta_entries),
-    }
-    lines = [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
+def to_json(result: Difference | Differences) -> str:
+    """Return a result as JSON, one top-level key per line so that files can be compared."""
+    content = {KEYS.get(field.name, field.name): getattr(result, field.name) for field in fields(result)}
+    content = {"schema": SCHEMA, "diffdag": version("diffdag"), **content}
+    if isinstance(result, Difference):
+        content["samples"] = result.samples and dict(zip(("first", "second"), result.samples, strict=True))
+        del content["delta_precision"]  # the longest comes last
+        lines = [*_lines(content), f'"delta_precision": {_dump(_sparse(result.delta_entries))}']
+    else:
+        pairs = ",\n".join(
+            f'{{"first": {_dump(first)}, "second": {_dump(second)}, "result":\n{to_json(one).rstrip()}}}'
+            for (first, second), one in content.pop("pairs").items()
+        )
+        lines = [*_lines(content), f'"comparisons": [\n{pairs}]']
     return "{" + ",\n ".join(lines) + "}\n"
 
 
-def _without_rare(edge: Json) -> Json:
-    """An edge without the interval that most results do not have."""
-    return {key: value for key, value in edge.items() if value is not None or key not in ("low", "high")}
+def _lines(content: Json) -> list[str]:
+    return [f"{_dump(key)}: {_dump(value)}" for key, value in content.items()]
 
 
 def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=asdict)
 
 
 def _sparse(matrix: csr_array) -> Json:
@@ -102,18 +89,23 @@ def _sparse(matrix: csr_array) -> Json:
     }
 
 
-def to_csv(result: DifferenceResult) -> str:
-    """Return the table of edges as CSV; unknown numbers are empty."""
+def to_csv(result: Difference | Differences, table: pd.DataFrame | None = None) -> str:
+    """Return the edges, or another table of a result, as CSV; unknown numbers are empty."""
+    names = result.variables if isinstance(result, Difference) else (*result.variables, *result.conditions)
     # The csv module leaves a lone carriage return unquoted, and readers take it for the end of a line.
-    returns = any("\r" in name for name in result.variables)
+    returns = any("\r" in name for name in names)
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    return result.edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
+    if table is None:
+        return result.edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
+    return table.to_csv(index_label="edge", lineterminator="\n", quoting=quoting)
 
 
-def from_json(text: str | bytes, name: str) -> DifferenceResult:
+def from_json(text: str | bytes, name: str) -> Difference | Differences:
     """Check and read what `to_json` wrote; `name` says in messages where the text came from."""
+    reader = _Reader(name)
     try:
-        return _Reader(name).read(text)
+        content = reader.parse(text)
+        return reader.several(content) if "comparisons" in content else reader.difference(content)
     except InputError:
         raise
     except (ValueError, OverflowError) as error:  # the parts do not fit together
@@ -140,163 +132,102 @@ class _Reader:
             raise
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-            self.fail(f"is not JSON{where}", "give the result.json that diffdag wrote")
+            self.fail(f"is not JSON{where}", REMEDY)
         if not isinstance(content, dict) or "schema" not in content:
-            self.fail("is not a diffdag result", "give the result.json that diffdag wrote")
-        schema = content["schema"]
-        if isinstance(schema, bool) or schema != SCHEMA:
-            self.fail(f"has schema {schema!r}, this version reads {SCHEMA}", "use the diffdag that wrote it")
+            self.fail("is not a diffdag result", REMEDY)
         return content
 
-    def read(self, text: str | bytes) -> DifferenceResult:
-        content = OPTIONAL | self.parse(text)
-        variables = self.names(content, "variables")
-        return DifferenceResult(
-            method=self.get(content, "method", str),
-            variables=variables,
-            invariant=self.names(content, "invariant"),
-            unresolved=self.names(content, "unresolved"),
-            order=tuple(self.texts(layer, "order") for layer in self.get(content, "order", list)),
-            edge_list=tuple(self.edge(item) for item in self.get(content, "edges", list)),
-            delta_entries=self.matrix(self.get(content, "delta_precision", dict), variables),
-            samples=self.samples(content),
-            settings=self.get(content, "settings", dict),
-            notes=self.names(content, "notes"),
-            labels=self.pair(self.names(content, "labels")),
-            noise_list=self.records(content, "changed_noise", NoiseChange),
-            mean_list=self.records(content, "changed_mean", MeanChange),
-            checks=self.records(content, "checks", Check),
-            stability=self.stability(content),
-            global_test=self.global_test(content),
-            sensitivity=self.sensitivity(content),
-            scatters=tuple(self.scatter(item) for item in self.get(content, "scatters", list)),
-        )
+    def check_schema(self, content: Json) -> None:
+        schema = content.get("schema")
+        if schema == 1 and not isinstance(schema, bool):
+            self.fail("was written by diffdag 0.1", "fit again")
+        if isinstance(schema, bool) or schema != SCHEMA:
+            self.fail(f"has schema {schema!r}, this version reads {SCHEMA}", "use the diffdag that wrote it")
 
-    def get(self, content: Json, key: str, kind: type | tuple[type, ...]) -> Any:
-        if key not in content:
-            self.fail(f"{key!r} is missing")
-        value = content[key]
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            words = {
-                str: "text",
-                list: "a list",
-                dict: "an object",
-                bool: "true or false",
-                int: "a whole number",
-                float: "a number",
-            }
-            expected = " or ".join(words.get(each, "null") for each in kinds)
-            self.fail(f"{key!r} is {_short(value)}, expected {expected}")
-        return value
+    def difference(self, content: Json) -> Difference:
+        self.check_schema(content)
+        content = LEFT_OUT | content
+        names = self.value(self.get(content, "variables"), tuple[str, ...], "'variables'")
+        matrix = self.matrix(self.value(content["delta_precision"], dict, "'delta_precision'"), len(names))
+        rows = self.get(content, "samples")
+        if rows is not None:
+            both = self.value(rows, dict, "'samples'")
+            rows = [self.get(both, key) for key in ("first", "second")]
+        return self.record({**content, "samples": rows, "delta_precision": matrix}, Difference)
 
-    def texts(self, value: object, key: str) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self.fail(f"{key!r} must be a list of texts")
-        return tuple(value)
+    def several(self, content: Json) -> Differences:
+        self.check_schema(content)
+        pairs = {}
+        for item in self.value(content["comparisons"], list[dict[str, object]], "'comparisons'"):
+            first, second = (self.value(self.get(item, key), str, repr(key)) for key in ("first", "second"))
+            pairs[first, second] = self.difference(self.value(self.get(item, "result"), dict, "'result'"))
+        return self.record({**content, "pairs": pairs}, Differences)
 
-    def names(self, content: Json, key: str) -> tuple[str, ...]:
-        return self.texts(self.get(content, key, list), key)
-
-    def pair(self, labels: tuple[str, ...]) -> tuple[str, str]:
-        if len(labels) != 2:
-            self.fail(f"'labels' has {len(labels)} entries, expected 2")
-        return labels[0], labels[1]
-
-    def samples(self, content: Json) -> tuple[int, int] | None:
-        given = self.get(content, "samples", (dict, type(None)))
-        if given is None:
-            return None
-        return self.get(given, "first", int), self.get(given, "second", int)
-
-    def edge(self, item: object) -> Edge:
-        if not isinstance(item, dict):
-            self.fail(f"an edge is {_short(item)}, expected an object")
-        numbers = {key: self.number(item[key], key) for key in NUMBERS if item.get(key) is not None}
-        return Edge(
-            source=self.get(item, "source", str),
-            target=self.get(item, "target", str),
-            directed=self.get(item, "directed", bool),
-            change=self.get(item, "change", (str, type(None))),
-            **{key: numbers.get(key) for key in self.present(item)},
-        )
-
-    def record(self, item: object, kind: type[T]) -> T:
-        """A record of texts, numbers, and true or false, as the types of its fields say."""
-        if not isinstance(item, dict):
-            self.fail(f"a {kind.__name__} is {_short(item)}, expected an object")
-        values: Json = {}
+    def record(self, content: Json, kind: type[T]) -> T:
+        """A dataclass whose fields have the types that it says."""
+        values, hints = {}, _hints(kind)  # type: ignore[arg-type]
         for field in fields(kind):  # type: ignore[arg-type]
-            if field.type in ("str", "bool", "int"):
-                plain = {"str": str, "bool": bool, "int": int}[field.type]
-                values[field.name] = self.get(item, field.name, plain)
-            elif field.type in ("float", "float | None"):
-                given = self.get(item, field.name, (int, float, type(None)))
-                if given is None and field.type == "float":
-                    self.fail(f"{field.name!r} is null, expected a number")
-                values[field.name] = None if given is None else self.number(given, field.name)
-            else:
-                values[field.name] = item[field.name]
+            key = KEYS.get(field.name, field.name)
+            if key in content or field.default is MISSING:
+                values[field.name] = self.value(self.get(content, key), hints[field.name], repr(key))
         return kind(**values)
 
-    def records(self, content: Json, key: str, kind: type[T]) -> tuple[T, ...]:
-        return tuple(self.record(item, kind) for item in self.get(content, key, list))
+    def get(self, content: Json, key: str) -> Any:
+        if key not in content:
+            self.fail(f"{key!r} is missing")
+        return content[key]
 
-    def stability(self, content: Json) -> Stability | None:
-        given = self.get(content, "stability", (dict, type(None)))
-        if given is None:
-            return None
-        parts = {"shares": self.records(given, "shares", Share), "stable": self.names(given, "stable")}
-        return self.record({**given, **parts}, Stability)
+    def value(self, given: Any, hint: Any, what: str) -> Any:
+        """A value of a type, or the sentence that it is of another."""
+        kind, inside = get_origin(hint) or hint, get_args(hint)
+        if kind is UnionType:  # or None
+            return None if given is None else self.value(given, inside[0], what)
+        if kind in (tuple, list) and inside:
+            items = self.expect(given, list, what)
+            if kind is tuple and inside[-1] is not ... and len(items) != len(inside):
+                self.fail(f"{what} has {len(items)} entries, expected {len(inside)}")
+            return kind(self.value(item, inside[0], f"an entry of {what}") for item in items)
+        if kind in (dict, Mapping):
+            found = self.expect(given, dict, what)
+            some = inside and inside[1] is not object
+            return (
+                {key: self.value(item, inside[1], repr(key)) for key, item in found.items()} if some else found
+            )
+        if is_dataclass(kind) and not isinstance(given, kind):  # type: ignore[arg-type]
+            return self.record(self.expect(given, dict, what), kind)  # type: ignore[arg-type]
+        return self.expect(given, kind, what)
 
-    def global_test(self, content: Json) -> GlobalTest | None:
-        given = self.get(content, "global_test", (dict, type(None)))
-        if given is None:
-            return None
-        parts = {key: self.number(value, key) for key, value in self.get(given, "statistics", dict).items()}
-        return self.record({**given, "statistics": parts}, GlobalTest)
+    def expect(self, given: Any, kind: type, what: str) -> Any:
+        """A plain value of a type; whole numbers count as numbers, and true and false do not."""
+        if kind is float:
+            fits = isinstance(given, int | float) and math.isfinite(given)
+        else:
+            fits = isinstance(given, kind)
+        if not fits or isinstance(given, bool) != (kind is bool):
+            self.fail(f"{what} is {_short(given)}, expected {EXPECTED[kind]}")
+        return float(given) if kind is float else given
 
-    def sensitivity(self, content: Json) -> Sensitivity | None:
-        given = self.get(content, "sensitivity", (dict, type(None)))
-        return None if given is None else self.record(given, Sensitivity)
-
-    def scatter(self, item: object) -> EdgeScatter:
-        if not isinstance(item, dict):
-            self.fail(f"a scatter is {_short(item)}, expected an object")
-        clouds = {key: self.cloud(self.get(item, key, dict)) for key in ("first", "second")}
-        return self.record({**item, **clouds}, EdgeScatter)
-
-    def cloud(self, item: Json) -> Cloud:
-        points = {key: tuple(self.number(v, key) for v in self.get(item, key, list)) for key in ("x", "y")}
-        return self.record({**item, **points}, Cloud)
-
-    def present(self, item: Json) -> tuple[str, ...]:
-        for key in NUMBERS:
-            if key not in item and key not in ("low", "high"):
-                self.fail(f"{key!r} is missing in an edge")
-        return NUMBERS
-
-    def number(self, value: object, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.fail(f"{key!r} is {_short(value)}, expected a finite number")
-        return float(value)
-
-    def matrix(self, content: Json, variables: tuple[str, ...]) -> csr_array:
-        row, column = (self.places(content, key, len(variables)) for key in ("row", "column"))
-        value = [self.number(item, "value") for item in self.get(content, "value", list)]
+    def matrix(self, content: Json, size: int) -> csr_array:
+        row, column = (self.places(content, key, size) for key in ("row", "column"))
+        value = self.value(self.get(content, "value"), list[float], "'value'")
         if not len(row) == len(column) == len(value):
             self.fail("'delta_precision' has lists of different lengths")
-        p = len(variables)
-        entries = csr_array((value, (row, column)), shape=(p, p))
-        if self.get(content, "symmetric", bool):
+        entries = csr_array((value, (row, column)), shape=(size, size))
+        if self.value(self.get(content, "symmetric"), bool, "'symmetric'"):
             entries = csr_array(entries + entries.T - diags_array(entries.diagonal()))
         return entries
 
     def places(self, content: Json, key: str, count: int) -> list[int]:
-        places: list[int] = self.get(content, key, list)
-        if not all(type(place) is int and 0 <= place < count for place in places):
+        places: list[int] = self.value(self.get(content, key), list[int], repr(key))
+        if not all(0 <= place < count for place in places):
             self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {count - 1}")
         return places
+
+
+@cache
+def _hints(kind: Hashable) -> Json:
+    """The types of the fields of a dataclass."""
+    return get_type_hints(kind)
 
 
 def _short(value: object) -> str:

@@ -114,8 +114,6 @@ class Edge:
 # A weight within so many standard errors of zero counts as absent (two-sided 1 %).
 ABSENT_ERRORS = 2.576
 NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence", "low", "high")
-# Columns of the table of edges only where some edge has them.
-RARE = ("confidence", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -216,9 +214,9 @@ class Check:
     ----------
     name : str
         A short name, the same for every result.
-    fine : bool
+    passed : bool
         False if the data speak against it.
-    says : str
+    message : str
         What was seen, what it means and what to do, in one sentence.
     value : float, optional
         The number that decided.
@@ -227,8 +225,8 @@ class Check:
     """
 
     name: str
-    fine: bool
-    says: str
+    passed: bool
+    message: str
     value: float | None = None
     limit: float | None = None
 
@@ -265,7 +263,7 @@ class Stability:
     Parameters
     ----------
     fits : int
-        Fits to bootstrap samples, drawn with replacement, that gave an answer.
+        Fits to bootstrap samples, drawn with replacement, that gave a result.
     shares : tuple of Share
         Every pair found in some of them, most often found first.
     pairs : int
@@ -277,7 +275,7 @@ class Stability:
         Bound on the expected number of pairs among the stable ones that a fit to half of the rows finds no
         more often than a pair taken at random (Shah and Samworth 2013).
     failed : int
-        Fits of both kinds without an answer; they do not count.
+        Fits of both kinds without a result; they do not count.
     """
 
     fits: int
@@ -295,14 +293,14 @@ class Stability:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the answer depends on the setting that matters most.
+    """How far the result depends on the setting that matters most.
 
     Parameters
     ----------
     axis : str
         The setting: ``"penalty"``, or ``"threshold"`` for the paper's method.
-    says : str
-        Over which multiples of it the answer stays the same, and what is next.
+    message : str
+        Over which multiples of it the result stays the same, and what is next.
     chosen : float
         The multiple with the least extended BIC among those tried.
     agrees : bool
@@ -310,7 +308,7 @@ class Sensitivity:
     """
 
     axis: str
-    says: str
+    message: str
     chosen: float
     agrees: bool
 

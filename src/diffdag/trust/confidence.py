@@ -2,9 +2,9 @@
 
 The share of resamples is not a probability: a change that is found in half of them is right in four of five
 cases, because the search asks for much, and one that is found in a tenth of them hardly ever. How shares and
-truth go together was measured on simulated data sets of many kinds (docs/dev/trust_measured.md). The log-odds of being
-right rise along a straight line with the log-odds of the share; the lines differ a little by
-what is claimed.
+truth go together was measured on simulated data sets of many kinds (docs/dev/trust_measured.md). The log-odds
+of being right rise along a straight line with the log-odds of the share; the lines differ a little by what is
+claimed.
 """
 
 from __future__ import annotations

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffdag._base.atomic import write_together
 from diffdag._base.words import plural
 from diffdag.results.difference import Difference
 from diffdag.results.records import Share
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-
-    from diffdag.report.layout.theme import ThemeName
 
 Found = tuple[str, str, bool, float | None]  # source, target, whether directed, delta
 Claim = tuple[str, str, bool]
@@ -257,35 +251,6 @@ class SettingsPath:
         shares = {"shares": [asdict(share) for share in row.shares]} if self.by == "stability" else {}
         return {**at, **_known(values), **marks, "edges": edges, **shares}
 
-    def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-        """Draw the deltas along the path, the criterion below, the choice and the default."""
-        from diffdag.report.plots.path import plot_path  # noqa: PLC0415
-
-        return plot_path(self, ax, theme=theme)
-
-    def plot_stability(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-        """Draw how often halves of the rows found each edge along the path; with ``by="stability"``."""
-        from diffdag.report.plots.stability import plot_stability  # noqa: PLC0415
-
-        return plot_stability(self, ax, theme=theme)
-
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write path.csv, path.json and path.svg, completely or not at all; returns the files.
-
-        With ``by="stability"`` also stability.svg, the picture of `plot_stability`.
-        """
-        from diffdag.report.plots.path import render_path  # noqa: PLC0415
-        from diffdag.report.plots.stability import render_stability  # noqa: PLC0415
-
-        contents = {
-            "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
-            "path.json": self.to_json(),
-            "path.svg": render_path(self),
-        }
-        if self.by == "stability":
-            contents["stability.svg"] = render_stability(self)
-        return write_together(folder, contents)
-
 
 def _known(record: dict[Any, Any]) -> dict[str, Any]:
     """Numbers that are not finite are None."""
@@ -303,7 +268,7 @@ def sensitivity_note(path: SettingsPath) -> str:
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
-    >>> sensitivity_note(dd.settings_path(*tables, penalties=[0.5, 2], n_jobs=1))
+    >>> sensitivity_note(dd.settings_path(*tables, penalties=[0.5, 2]))
     'the same edge is found from 0.5 to 2 times the default penalty, at every one tried'
     """
     line, middle = path.line, path.default_at

@@ -137,7 +137,7 @@ def _unread() -> int:
 def say(message: str) -> None:
     """Print one line for the person, never more, whatever a column's name contains."""
     from diffdag._base.words import at_command_line  # noqa: PLC0415
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     with contextlib.suppress(OSError):  # nobody listens; the exit code still tells
         print("diffdag:", printable(" ".join(at_command_line(message).split("\n"))), file=sys.stderr)

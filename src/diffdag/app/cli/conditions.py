@@ -84,11 +84,7 @@ def fit_groups(
     }
     with resumable(out is not None and bool(model.confidence or model.fdr)), show_bars(WORKING) as told:
         result = fit_conditions(tables, progress=told, **options)
-    from diffdag.results.conditions_result import remove_result  # noqa: PLC0415
-
     files = [] if out is None else result.save(out)
-    if out is not None:  # nobody is to take files of an earlier answer for this one's
-        remove_result(out)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

@@ -12,8 +12,7 @@ import typer
 from diffdag.app.cli.app import app, print_files, refuse
 
 if TYPE_CHECKING:
-    from diffdag.results.conditions_result import ConditionsResult
-    from diffdag.results.result import DifferenceResult
+    from diffdag.result import ConditionsResult, DifferenceResult
 
 GRAPHS = {".cyjs", ".dot", ".gv", ".graphml", ".sif"}
 ENDINGS = (".cyjs", ".dot", ".gv", ".sif", ".graphml", ".json", ".csv", ".html", ".svg")
@@ -40,14 +39,13 @@ def export(
         if path.is_dir() or not path.parent.is_dir():
             refuse(f"'{path}' is a folder, or in none that exists; give a file in a folder")
     from diffdag._base.atomic import write_atomic  # noqa: PLC0415
-    from diffdag.results.conditions_result import holds_conditions, load_conditions  # noqa: PLC0415
-    from diffdag.results.result import load_result  # noqa: PLC0415
+    from diffdag.result import DifferenceResult, load  # noqa: PLC0415
 
-    if holds_conditions(result):
-        contents = [_several(load_conditions(result), path, result) for path in files]
+    saved = load(result)
+    if isinstance(saved, DifferenceResult):
+        contents: list[str | bytes] = [_one(saved, path.suffix.lower()) for path in files]
     else:
-        one = load_result(result)
-        contents = [_one(one, path.suffix.lower()) for path in files]
+        contents = [_several(saved, path, result) for path in files]
     print_files([write_atomic(path, content) for path, content in zip(files, contents, strict=True)])
 
 
@@ -70,10 +68,9 @@ def _one(result: DifferenceResult, ending: str) -> str:
     return writers[ending]()
 
 
-def _several(result: ConditionsResult, path: Path, source: Path) -> str:
+def _several(result: ConditionsResult, path: Path, source: Path) -> bytes:
     """The content of a file about several conditions; a graph is of one comparison."""
     from diffdag._base.words import plural  # noqa: PLC0415
-    from diffdag.report.html import conditions  # noqa: PLC0415
 
     ending = path.suffix.lower()
     if ending in GRAPHS:
@@ -84,4 +81,4 @@ def _several(result: ConditionsResult, path: Path, source: Path) -> str:
             f"the result of one of them, such as '{example}'"
         )
     names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html", ".svg": "picture.svg"}
-    return conditions.render_files(result)[names[ending]]
+    return result.rendered()[names[ending]]

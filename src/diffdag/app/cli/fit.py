@@ -36,7 +36,7 @@ from diffdag.app.cli.app import (
 from diffdag.app.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
 
 if TYPE_CHECKING:
-    from diffdag.results.result import DifferenceResult
+    from diffdag.result import DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 
 WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
@@ -230,17 +230,17 @@ def report(
     from diffdag._base.atomic import write_atomic  # noqa: PLC0415
     from diffdag.report.html import conditions  # noqa: PLC0415
     from diffdag.report.html import page as pages  # noqa: PLC0415
-    from diffdag.results.conditions_result import holds_conditions, load_conditions  # noqa: PLC0415
-    from diffdag.results.result import load_result  # noqa: PLC0415
+    from diffdag.result import ConditionsResult, load  # noqa: PLC0415
 
-    if holds_conditions(result):
+    saved = load(result)
+    if isinstance(saved, ConditionsResult):
         if coordinates is not None:
             refuse(
                 "--coordinates is for a comparison of two conditions, and the file holds several; leave it out"
             )
-        page = conditions.render_page(load_conditions(result))
+        page = conditions.render_page(saved)
     else:
-        page = pages.render_page(load_result(result), coordinates=_coordinates(coordinates))
+        page = pages.render_page(saved, coordinates=_coordinates(coordinates))
     folder = result if result.is_dir() else result.parent
     print_files([write_atomic(folder / "report.html", page)])
 
@@ -253,11 +253,7 @@ def _deliver(
     coordinates: Coordinates | None = None,
 ) -> None:
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
-    from diffdag.results.conditions_result import remove_conditions  # noqa: PLC0415
-
     files = [] if out is None else result.save(out, coordinates=coordinates)
-    if out is not None:  # nobody is to take files of an earlier answer for this one's
-        remove_conditions(out)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

@@ -104,7 +104,7 @@ def path(
 
 def path_text(answer: SettingsPath) -> str:
     """The path for the terminal."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     table, edges = answer.table, answer.edges
     table["chosen"] = ["<- chosen" if chosen else "" for chosen in table["chosen"]]

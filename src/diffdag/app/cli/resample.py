@@ -122,7 +122,7 @@ def _write(answer: Resamples, out: Path) -> list[Path]:
 
 def resamples_text(answer: Resamples) -> str:
     """The shares for the terminal."""
-    from diffdag.report.text import printable  # noqa: PLC0415
+    from diffdag.report.format import printable  # noqa: PLC0415
 
     edges = answer.edges
     for end in ("source", "target"):

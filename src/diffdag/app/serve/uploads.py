@@ -15,7 +15,7 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 
 from diffdag._base.errors import InputError
-from diffdag.report.text import printable
+from diffdag.report.format import printable
 from diffdag.tables.problems import check_file_type
 
 TEXT = (".csv", ".tsv", ".txt")

@@ -15,7 +15,8 @@ from diffdag.ordersearch.core.state import CHOSEN, ORDER, PLACE, Workspace, look
 
 # Rotations lose next to nothing; after so many swaps the view is worked out afresh all the same.
 REFRESH = 20_000
-# Temperatures, in penalties: the first of the first and of the second annealing, and the last (docs/dev/order_measured.md).
+# Temperatures, in penalties: the first of the first and of the second annealing, and the last
+# (docs/dev/order_measured.md).
 HOT, WARM, COLD = 10.0, 1.0, 0.1
 # Rise of the score, in penalties, beyond which a variable is not moved on with full costs, which are slow.
 NEAR = 3.0

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from diffdag.report.html.websvg import Drawing, draw, swatch
-from diffdag.report.layout.picture import Picture
-from diffdag.report.layout.theme import DASHES
-from diffdag.report.text import (
+from diffdag.report.format import (
     NumberFormat,
     by_size,
     delta_text,
-    difference_words,
     edge_format,
-    edge_words,
     interval_text,
     percent,
     printable,
-    short_labels,
 )
-from diffdag.report.words import mean_words, noise_words
-from diffdag.results.records import NUMBERS, RARE
+from diffdag.report.html.websvg import Drawing, draw, swatch
+from diffdag.report.layout.picture import Picture
+from diffdag.report.layout.theme import DASHES
+from diffdag.report.text import short_labels
+from diffdag.report.words import difference_words, edge_words, mean_words, noise_words
+from diffdag.results.records import Edge
 
 if TYPE_CHECKING:
-    from diffdag.results.records import Edge, EdgeScatter
-    from diffdag.results.result import DifferenceResult
+    from diffdag.results.difference import Difference
+    from diffdag.results.records import EdgeScatter
 
+COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -48,13 +47,13 @@ def as_json(value: object) -> Markup:
 
 
 def comparison_context(
-    result: DifferenceResult, *, picture: Picture | None = None, scatters: Sequence[EdgeScatter] | None = None
+    result: Difference, *, picture: Picture | None = None, scatters: Sequence[EdgeScatter] | None = None
 ) -> dict[str, Any]:
     """Everything that the template of one comparison needs.
 
     Parameters
     ----------
-    result : DifferenceResult
+    result : Difference
     picture : Picture, optional
         Where variables and edges are, if several comparisons share their places.
     scatters : sequence of EdgeScatter, optional
@@ -71,7 +70,7 @@ def comparison_context(
         "labels": result.labels,
         "short_labels": short_labels(result),
         "rows": rows,
-        "columns": _columns(edges),
+        "columns": COLUMNS,
         "picture": drawing.svg,
         "wide": drawing.width > WIDE,
         "caption": _caption(result, places, len(edges)),
@@ -85,13 +84,13 @@ def comparison_context(
     }
 
 
-def picture_words(result: DifferenceResult) -> str:
+def picture_words(result: Difference) -> str:
     """What the picture shows, for those who cannot see it."""
     first, second = map(printable, result.labels)
     return f"Graph of what changed from {first} to {second}; the table says the same"
 
 
-def _caption(result: DifferenceResult, picture: Picture, count: int) -> str:
+def _caption(result: Difference, picture: Picture, count: int) -> str:
     if not picture.names:
         return ""
     first, second = map(printable, result.labels)
@@ -104,7 +103,7 @@ def _caption(result: DifferenceResult, picture: Picture, count: int) -> str:
     return words
 
 
-def edge_rows(result: DifferenceResult) -> list[dict[str, str]]:
+def edge_rows(result: Difference) -> list[dict[str, str]]:
     """The edges in words and formatted numbers, largest change first."""
     edges = by_size(result.edge_list)
     show = edge_format(edges)
@@ -125,14 +124,8 @@ def edge_rows(result: DifferenceResult) -> list[dict[str, str]]:
     ]
 
 
-def _columns(edges: Sequence[Edge]) -> list[str]:
-    """Columns of edges.csv."""
-    known = [name for name in NUMBERS if name not in RARE or any(getattr(e, name) is not None for e in edges)]
-    return ["source", "target", "directed", "change", *known]
-
-
 def _data(
-    result: DifferenceResult,
+    result: Difference,
     edges: Sequence[Edge],
     rows: Sequence[dict[str, str]],
     picture: Picture,
@@ -146,7 +139,7 @@ def _data(
     return {
         "labels": [printable(label) for label in result.labels],
         "samples": result.samples,
-        "columns": _columns(edges),
+        "columns": COLUMNS,
         "shown": sorted((name, printable(name)) for name in names if printable(name) != name),
         "nodes": [
             {"name": name, "box": box, "notes": _notes(result, name)}
@@ -167,7 +160,7 @@ def _data(
     }
 
 
-def _notes(result: DifferenceResult, name: str) -> list[str]:
+def _notes(result: Difference, name: str) -> list[str]:
     """What else is known of a variable."""
     notes = [f"Noise variance changed: {noise_words(c)}" for c in result.noise_list if c.variable == name]
     notes += [f"Intercept changed: {mean_words(c)}" for c in result.mean_list if c.variable == name]
@@ -176,7 +169,7 @@ def _notes(result: DifferenceResult, name: str) -> list[str]:
     return notes
 
 
-def _facts(result: DifferenceResult, edge: Edge, row: dict[str, str]) -> list[tuple[str, str]]:
+def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[str, str]]:
     """What is known of an edge, title and value."""
     first, second = map(printable, result.labels)
     facts = [

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from diffdag.report.text import headline, printable, samples_line
+from diffdag.report.format import printable
+from diffdag.report.text import headline, samples_line
 
 if TYPE_CHECKING:
-    from diffdag.estimator import DifferenceDAG
+    from diffdag.results.difference import Difference
 
 VALUE_CHARACTERS = 200
 # Colours come from the notebook: it may be light or dark.
@@ -20,16 +21,25 @@ FRAME = Markup(
 )
 
 
-def estimator_html(model: DifferenceDAG) -> str:
-    """Return the settings that differ from the defaults, and the answer in a sentence, as HTML."""
-    lines = [Markup("<div><b>{}</b> {}</div>").format(type(model).__name__, _state(model))]
-    given = changed_parameters(model)
+def estimator_html(name: str, parameters: Mapping[str, object], result: Difference | None) -> str:
+    """Return the settings of an estimator, and its result in a sentence, as HTML.
+
+    Parameters
+    ----------
+    name : str
+        What the estimator is called.
+    parameters : mapping of str to object
+        Its parameters that differ from the defaults.
+    result : Difference or None
+        What was found; None before the fit.
+    """
+    state = "not fitted yet" if result is None else "fitted"
+    lines = [Markup("<div><b>{}</b> {}</div>").format(name, state)]
     lines += [
-        Markup("<div><code>{}</code> {}</div>").format(name, _shown(value)) for name, value in given.items()
+        Markup("<div><code>{}</code> {}</div>").format(key, _shown(value)) for key, value in parameters.items()
     ]
-    if not given:
+    if not parameters:
         lines.append(Markup('<div style="opacity:.75">all settings at their defaults</div>'))
-    result = getattr(model, "result_", None)
     if result is not None:
         words = headline(result, ("→", "—"))
         lines.append(
@@ -37,26 +47,8 @@ def estimator_html(model: DifferenceDAG) -> str:
                 words, samples_line(result)
             )
         )
-        lines.append(Markup('<div style="opacity:.75">the whole answer: <code>.result_</code></div>'))
+        lines.append(Markup('<div style="opacity:.75">the whole result: <code>.result_</code></div>'))
     return str(FRAME.format(Markup("").join(lines)))
-
-
-def _state(model: DifferenceDAG) -> str:
-    return "fitted" if hasattr(model, "result_") else "not fitted yet"
-
-
-def changed_parameters(model: DifferenceDAG) -> dict[str, object]:
-    """The parameters that are not what they are by default.
-
-    >>> from diffdag.estimator import DifferenceDAG
-    >>> changed_parameters(DifferenceDAG(penalty=2.0, noise="auto"))
-    {'penalty': 2.0}
-    """
-    defaults = {name: known.default for name, known in inspect.signature(type(model)).parameters.items()}
-    # Compared as text: what a user gave may be an array, which has no single answer to ==.
-    return {
-        name: value for name, value in model.get_params().items() if repr(value) != repr(defaults.get(name))
-    }
 
 
 def _shown(value: object) -> str:

@@ -19,27 +19,25 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from diffdag._base.errors import InputError
+from diffdag.report.format import kind_words, percent, printable, setting, short_name
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.websvg import theme_css
 from diffdag.report.plots.difference import plot_difference
-from diffdag.report.text import (
+from diffdag.report.text import headline, samples_line, shown_settings
+from diffdag.report.words import (
     difference_words,
-    headline,
-    kind_words,
-    percent,
-    printable,
-    samples_line,
-    setting,
-    short_name,
-    shown_settings,
+    evidence_lines,
+    mean_cells,
+    next_steps,
+    noise_cells,
+    warnings_of,
 )
-from diffdag.report.words import evidence_lines, mean_cells, next_steps, noise_cells, warnings_of
 from diffdag.tables.readers.coordinates import check_coordinates
 
 if TYPE_CHECKING:
     from diffdag.report.layout.theme import ThemeName
+    from diffdag.results.difference import Difference
     from diffdag.results.records import EdgeScatter
-    from diffdag.results.result import DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 
 SHARES_SHOWN = 30  # pairs found in resamples
@@ -47,12 +45,12 @@ PACKAGES = ("diffdag", "numpy", "scipy", "pandas")
 SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_table", "explorer")
 
 
-def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = None) -> str:
+def render_page(result: Difference, *, coordinates: Coordinates | None = None) -> str:
     """Return the report as a complete HTML page.
 
     Parameters
     ----------
-    result : DifferenceResult
+    result : Difference
         What to report.
     coordinates : mapping of str to (x, y, z), or DataFrame, optional
         Places of brain regions in millimetres: adds a view of the changes in the brain.
@@ -64,17 +62,17 @@ def render_page(result: DifferenceResult, *, coordinates: Coordinates | None = N
     """
     context = _context(result) | page_frame(result.scatters)
     context["brain"] = None if coordinates is None else _brain(result, coordinates)
-    return _environment().get_template("template.html.j2").render(context)
+    return environment().get_template("template.html.j2").render(context)
 
 
-def render_fragment(result: DifferenceResult) -> str:
+def render_fragment(result: Difference) -> str:
     """Return headline, picture and edges as a piece of HTML without a script, for notebooks."""
     context = comparison_context(result, scatters=())
     context |= {"headline": _headline(result), "style": fragment_style()}
-    return _environment().get_template("fragment.html.j2").render(context)
+    return environment().get_template("fragment.html.j2").render(context)
 
 
-def render_svg(result: DifferenceResult) -> str:
+def render_svg(result: Difference) -> str:
     """Return the picture as SVG that stands alone, with names as text, the same for the same result."""
     figure = plot_difference(result).figure
     assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
@@ -133,14 +131,14 @@ def _script() -> str:
     return '"use strict";\n{\n' + "\n".join(_own(f"{name}.js") for name in SCRIPTS) + "}\n"
 
 
-def _headline(result: DifferenceResult) -> Markup:
+def _headline(result: Difference) -> Markup:
     """The headline with every name in an element of its own, in which lines need not break."""
     pieces = headline(result, ARROWS, lambda name: f"\0{short_name(name)}\0").split("\0")
     whole = Markup('<bdi class="whole">{}</bdi>')
     return Markup("").join(whole.format(text) if k % 2 else escape(text) for k, text in enumerate(pieces))
 
 
-def _brain(result: DifferenceResult, coordinates: Coordinates) -> dict[str, Any]:
+def _brain(result: Difference, coordinates: Coordinates) -> dict[str, Any]:
     """The view of the brain on light and on dark ground, or why there is none."""
     from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
 
@@ -168,19 +166,20 @@ def _inline(svg: str, prefix: str) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("diffdag", "report"),
+def environment() -> Environment:
+    """The templates of pages."""
+    made = Environment(
+        loader=PackageLoader("diffdag", "report/html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"printable": printable, "setting": setting, "percent": percent, "kind": kind_words}
-    return environment
+    made.filters |= {"printable": printable, "setting": setting, "percent": percent, "kind": kind_words}
+    return made
 
 
-def _context(result: DifferenceResult) -> dict[str, Any]:
+def _context(result: Difference) -> dict[str, Any]:
     return comparison_context(result) | {
         "id": "changes",
         "headline": _headline(result),
@@ -195,7 +194,7 @@ def _context(result: DifferenceResult) -> dict[str, Any]:
     }
 
 
-def trust_context(result: DifferenceResult) -> dict[str, Any]:
+def trust_context(result: Difference) -> dict[str, Any]:
     """What changed besides effects, and how far to trust all of it."""
     return {
         "noise": [noise_cells(change) for change in result.noise_list],

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.font_manager import findfont, get_font
 
+from diffdag.report.format import by_size, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
-from diffdag.report.text import by_size, kind_words, printable
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
-    from diffdag.results.result import DifferenceResult
 
 FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
 NAME_CHARACTERS = 26  # longer names go on several lines
@@ -66,7 +66,7 @@ class Picture:
         Of the whole picture without margins; of the legend with the gap above it; of the layout.
     """
 
-    def __init__(self, result: DifferenceResult) -> None:
+    def __init__(self, result: Difference) -> None:
         self.edges = by_size(result.edge_list)[:MOST_EDGES]
         self.unresolved = set(result.unresolved)
         taking_part = {name for edge in self.edges for name in (edge.source, edge.target)} | self.unresolved
@@ -98,7 +98,7 @@ class Picture:
         effects = {edge.target for edge in self.edges if edge.directed}
         return arrange(self.sizes, links, [place[name] for name in self.unresolved - effects])
 
-    def _caption(self, result: DifferenceResult) -> list[str]:
+    def _caption(self, result: Difference) -> list[str]:
         if not self.names:
             return []
         first, second = map(printable, result.labels)
@@ -124,7 +124,7 @@ class Picture:
         return [item._replace(y=y - item.y) for item in items], y + LINE_HEIGHT
 
 
-def causes_first(result: DifferenceResult) -> list[str]:
+def causes_first(result: Difference) -> list[str]:
     """All variables: those whose place is open, then the layers, then those that take no part."""
     ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
     return list(dict.fromkeys(ranked))

@@ -20,17 +20,17 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
+from diffdag.report.format import kind_words
 from diffdag.report.layout.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
 from diffdag.report.plots.label_places import place_labels
-from diffdag.report.text import kind_words
 from diffdag.tables.readers.coordinates import Place, check_coordinates
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
-    from diffdag.results.result import DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 
 ViewName = Literal["top", "left", "right", "front", "back"]
@@ -49,38 +49,14 @@ MANY_NAMES = 24
 
 
 def plot_brain(
-    result: DifferenceResult,
+    result: Difference,
     coordinates: Coordinates,
     ax: Axes | None = None,
     *,
     view: ViewName = "top",
     theme: ThemeName = "light",
 ) -> Axes:
-    """Draw the changed edges between brain regions, over an outline made from the regions' places.
-
-    Colours, dashes and opacity are those of the difference DAG. Of more than 20 edges the 20 clearest, those
-    most standard errors away from no change, stand out and have names at their ends, the next 40 are thin.
-    Regions without a place are not drawn, and the title says how many changes are missing for that.
-
-    Parameters
-    ----------
-    result : DifferenceResult
-        What to draw; its variables are regions.
-    coordinates : mapping of str to (x, y, z), or DataFrame
-        Places in mm by name (x to the right, y to the front, z up, as in MNI space); a table has the columns
-        ``region``, ``x``, ``y`` and ``z``, or the names as its index. Regions beyond those of the answer shape
-        the outline. See also `diffdag.read_coordinates`.
-    ax : Axes, optional
-        Where to draw; without it, a new figure that pyplot does not know about.
-    view : {"top", "left", "right", "front", "back"}
-        Where to look from.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+    """Draw the changed edges between brain regions; `DifferenceResult.plot_brain` says how.
 
     Examples
     --------

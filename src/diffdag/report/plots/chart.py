@@ -16,8 +16,8 @@ from matplotlib.text import Annotation, Text
 from scipy.optimize import isotonic_regression
 
 from diffdag._base.arrays import FloatArray
+from diffdag.report.format import printable
 from diffdag.report.layout.theme import Theme
-from diffdag.report.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase

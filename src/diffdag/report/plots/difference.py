@@ -33,36 +33,17 @@ if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
     from matplotlib.transforms import Bbox
 
-    from diffdag.results.result import DifferenceResult
+    from diffdag.results.difference import Difference
 
 
-def plot_difference(result: DifferenceResult, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-    """Draw the difference DAG, causes on top; only variables that take part are shown.
-
-    Colour and dashes say what kind of change an edge is, its width how large the change is compared with the
-    largest. Where confidences are known, edges are the paler the less sure. Edges without an arrowhead have no
-    known direction.
-
-    Parameters
-    ----------
-    result : DifferenceResult
-        What to draw. Of more than 250 edges, the 250 largest are drawn.
-    ax : Axes, optional
-        Where to draw; without it, a new figure of the size that the picture needs, which pyplot does
-        not know about.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background. The background itself is painted in a new figure only.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+def plot_difference(result: Difference, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
+    """Draw the difference DAG, causes on top; `DifferenceResult.plot` says how to read it.
 
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> from diffdag.results.result import DifferenceResult
-    >>> empty = DifferenceResult(
+    >>> from diffdag.results.difference import Difference
+    >>> empty = Difference(
     ...     method="paper", variables=("a", "b"), invariant=("a", "b"), unresolved=(), order=(),
     ...     edge_list=(), delta_entries=csr_array((2, 2)),
     ...     samples=None, settings={})

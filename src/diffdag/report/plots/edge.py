@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from diffdag._base.errors import InputError
+from diffdag.report.format import NumberFormat, by_size
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs, style_axes
-from diffdag.report.text import NumberFormat, by_size
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Cloud, Edge, EdgeScatter
-    from diffdag.results.result import DifferenceResult
 
 SIZE = (5.6, 4.4)  # inches
 NAME_CHARACTERS = 30
@@ -24,34 +24,14 @@ LINES = ("solid", (0, (5, 2)))
 
 
 def plot_edge(
-    result: DifferenceResult,
+    result: Difference,
     source: str,
     target: str,
     ax: Axes | None = None,
     *,
     theme: ThemeName = "light",
 ) -> Axes:
-    """Draw one changed edge: target against source in both conditions, with both regression lines.
-
-    For a directed edge the target is shown less the effect of its other causes, so that the slopes of the lines
-    are the two weights of the edge. For an undirected edge it is the target as it is, with simple regression
-    lines. Where no rows were stored, bands of one standard deviation around the lines take their place.
-
-    Parameters
-    ----------
-    result : DifferenceResult
-        An answer that has this edge.
-    source, target : str
-        Its ends; of an undirected edge, in either order.
-    ax : Axes, optional
-        Where to draw; without it, a new figure that pyplot does not know about.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+    """Draw one changed edge in both conditions; `DifferenceResult.plot_edge` says how to read it.
 
     Examples
     --------
@@ -68,7 +48,7 @@ def plot_edge(
     scatter = result.scatter_of(edge.source, edge.target)
     if scatter is None:
         raise InputError(
-            f"the answer has the edge {edge}, but not what it looks like in the rows, which is stored for the "
+            f"the result has the edge {edge}, but not what it looks like in the rows, which is stored for the "
             "largest changes of a fit to data; fit again with this version"
         )
     ax = axes_for(ax, colours, SIZE, (0.13, 0.13, 0.83, 0.77))
@@ -91,7 +71,7 @@ def plot_edge(
     return ax
 
 
-def _edge(result: DifferenceResult, source: str, target: str) -> Edge:
+def _edge(result: Difference, source: str, target: str) -> Edge:
     """The edge with these ends; undirected ones have them in either order."""
     for edge in result.edge_list:
         ends = (edge.source, edge.target)

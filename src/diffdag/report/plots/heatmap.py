@@ -23,7 +23,7 @@ from diffdag.report.layout.theme import Theme, ThemeName, theme_called
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
 
 if TYPE_CHECKING:
-    from diffdag.results.result import DifferenceResult
+    from diffdag.results.difference import Difference
 
 
 CELL = 15.0  # points
@@ -32,37 +32,14 @@ BAR = 9.0  # width of the colour bar, points
 
 
 def plot_precision(
-    result: DifferenceResult,
+    result: Difference,
     ax: Axes | None = None,
     *,
     most: int = 60,
     scales: Mapping[str, float] | None = None,
     theme: ThemeName = "light",
 ) -> Axes:
-    """Draw the difference of the precision matrices, first minus second, as a heat map.
-
-    Variables are in causal order; those without a difference are left out. Each entry is divided by the square
-    root of the product of the largest entries of its row and its column, so that colours go from -1 to 1.
-
-    Parameters
-    ----------
-    result : DifferenceResult
-        What to draw.
-    ax : Axes, optional
-        Where to draw; without it, a new figure of the size that the names need, which pyplot does not know
-        about.
-    most : int
-        Draw at most so many variables: those with the largest entries. The title says where some are left out.
-    scales : mapping of str to float, optional
-        Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
-        variables before they are divided. Worth giving where units differ much.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+    """Draw the difference of the precision matrices; `DifferenceResult.plot_precision` says how.
 
     Examples
     --------
@@ -101,7 +78,7 @@ def plot_precision(
 
 
 def _scaled(
-    result: DifferenceResult, most: int, scales: Mapping[str, float] | None
+    result: Difference, most: int, scales: Mapping[str, float] | None
 ) -> tuple[list[str], FloatArray, int]:
     """Variables to show, their scaled entries, and how many variables with a difference are left out."""
     entries = result.delta_entries
@@ -119,7 +96,7 @@ def _scaled(
     return names, values, len(present) - len(names)
 
 
-def _factors(result: DifferenceResult, scales: Mapping[str, float]) -> FloatArray:
+def _factors(result: Difference, scales: Mapping[str, float]) -> FloatArray:
     lost = [name for name in result.variables if name not in scales]
     if lost:
         raise InputError(f"scales has nothing for {join_names(lost)}; give a standard deviation for each")

@@ -9,14 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from diffdag.report.format import printable
 from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
-from diffdag.report.text import printable
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
 
 if TYPE_CHECKING:
-    from diffdag.results.conditions_result import ConditionsResult
+    from diffdag.results.differences import Differences
     from diffdag.results.records import Edge
 
 # Panels side by side, as long as they are narrower than this together.
@@ -27,24 +27,8 @@ TITLE_CHARACTERS = 40
 Key = tuple[str, str, bool]
 
 
-def plot_conditions(result: ConditionsResult, *, theme: ThemeName = "light") -> Figure:
-    """Draw the difference DAG of each comparison, causes on top.
-
-    Only variables that take part in some comparison are shown, and those that take no part in a comparison are
-    pale there. Lines are as thick as changes are large, on one scale for all.
-
-    Parameters
-    ----------
-    result : ConditionsResult
-        What to draw.
-    theme : {"light", "dark"}
-        Light or dark background.
-
-    Returns
-    -------
-    Figure
-        Of the size that the picture needs; pyplot does not know about it.
-    """
+def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figure:
+    """Draw the difference DAG of each comparison; `ConditionsResult.plot` says how to read it."""
     colours, whole = theme_called(theme), Picture(all_changes(result))
     titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
@@ -110,7 +94,7 @@ def _key(edge: Edge) -> Key:
     return edge.source, edge.target, edge.directed
 
 
-def all_changes(result: ConditionsResult) -> DifferenceResult:
+def all_changes(result: Differences) -> Difference:
     """All changes of all comparisons, each as large as it gets, in one graph."""
     largest: dict[Key, Edge] = {}
     for row in result.by_edge.values():
@@ -120,7 +104,7 @@ def all_changes(result: ConditionsResult) -> DifferenceResult:
                 largest[_key(edge)] = edge
     some = next(iter(result.pairs.values()))
     loose = {name for one in result.pairs.values() for name in one.unresolved}
-    return DifferenceResult(
+    return Difference(
         method=some.method,
         variables=some.variables,
         invariant=(),
@@ -144,7 +128,7 @@ def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> No
         brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
 
 
-def _draw_comparison(brush: Brush, whole: Picture, result: DifferenceResult) -> None:
+def _draw_comparison(brush: Brush, whole: Picture, result: Difference) -> None:
     """Draw one comparison at the places that all comparisons share."""
     own = {_key(edge): edge for edge in result.edge_list}
     curves = {_key(edge): curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}

@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
+from diffdag.report.format import printable
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
 from diffdag.report.plots.chart import (
     LABEL,
@@ -24,7 +25,6 @@ from diffdag.report.plots.chart import (
     svg_of,
     write_names,
 )
-from diffdag.report.text import printable
 from diffdag.trust.sensitivity import EdgeTrajectory, SettingsPath, sensitivity_note
 
 SIZE = (8.8, 5.6)  # inches
@@ -36,25 +36,7 @@ NAME_CHARACTERS = 30
 
 
 def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-    """Draw the change of each edge along the path, and below it what the choice rests on.
-
-    Edges of the default answer are coloured. Hollow squares: no direction, or the other one, at that setting.
-    Where no change has a size, the number of edges is drawn instead.
-
-    Parameters
-    ----------
-    path : SettingsPath
-    ax : Axes, optional
-        Where to draw; its lower part goes to the panel of the criterion, and names stand to its right. Without
-        it, a new figure that pyplot does not know about.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The upper panel; `.figure.savefig` saves the picture.
-    """
+    """Draw the change of each edge along a path; `PathResult.plot` says how to read it."""
     colours = theme_called(theme)
     ax = axes_for(ax, colours, SIZE, PANELS)
     left, bottom, width, height = ax.get_position().bounds

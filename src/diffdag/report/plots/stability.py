@@ -32,39 +32,21 @@ Pair = frozenset[str]
 
 SIZE, BOX = (8.8, 4.6), (0.09, 0.13, 0.66, 0.74)  # inches; shares of the figure
 MOST_LINES, NAMED = 80, 16
-OFTEN = 0.5  # pairs outside the default answer have a name if so many halves find them at some setting
+OFTEN = 0.5  # pairs outside the default result have a name if so many halves find them at some setting
 NAME_CHARACTERS = 30
 # Lines often coincide, at 0 and at 1: those below show in the gaps of those above.
 LINES: tuple[Any, ...] = ("solid", (0, (4, 3)), (0, (1.5, 2.5)), (0, (6, 2, 1.5, 2)))
 
 
 def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
-    """Draw how often each edge is found in halves of the rows, along the path of settings.
-
-    Across: the setting, as a multiple of the default, more severe to the right. Up: the share of fits to halves
-    of the rows, drawn at random from both tables, that found a change between the two variables, in whatever
-    direction. Each line is a pair of variables; those of the default answer are coloured, others grey.
-
-    Parameters
-    ----------
-    path : SettingsPath
-        From ``settings_path(..., by="stability")``. Of more than 80 pairs, those found most often are drawn.
-    ax : Axes, optional
-        Where to draw; names stand to its right. Without it, a new figure that pyplot does not know about.
-    theme : {"light", "dark"}
-        Colours for a light or a dark background.
-
-    Returns
-    -------
-    Axes
-        The axes drawn on; `.figure.savefig` saves the picture.
+    """Draw how often halves find each edge; `PathResult.plot_stability` says how to read it.
 
     Examples
     --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(400, rng=1), pair.second.sample(400, rng=2)
-    >>> path = dd.settings_path(*tables, by="stability", penalties=[2], fits=4, n_jobs=1)
+    >>> path = dd.settings_path(*tables, by="stability", penalties=[2], fits=4)
     >>> plot_stability(path).get_xlabel()
     'penalty, as a multiple of the default'
     """
@@ -80,14 +62,14 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     style_axes(ax, colours)
     mark_settings(ax, colours, path, named=True)
     write_names(ax, colours, names)
-    title = "How often each edge is found; edges of the default answer in colour"
+    title = "How often each edge is found; edges of the default result in colour"
     ax.set_title(title, loc="left", fontsize=LABEL, color=colours.ink, pad=18)
     silence_missing_glyphs(ax)
     return ax
 
 
 def _draw_lines(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> list[LineName]:
-    """Draw the pairs, those of the default answer in colour, and return the names of the important ones."""
+    """Draw the pairs, those of the default result in colour, and return the names of the important ones."""
     lines, default = _lines(path), path.settings[path.default_at].pairs
     ranked = sorted(lines, key=lambda pair: (pair not in default, -float(lines[pair].sum())))[:MOST_LINES]
     names: list[LineName] = []

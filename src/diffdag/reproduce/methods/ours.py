@@ -8,11 +8,11 @@ from diffdag._base.arrays import BoolArray
 from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.scoring import graph_of
-from diffdag.results.result import DifferenceResult
+from diffdag.results.difference import Difference
 from diffdag.tables.moments import Moments
 
 
-def result_graph(result: DifferenceResult) -> BoolArray:
+def result_graph(result: Difference) -> BoolArray:
     """The edges of a result as a matrix."""
     edges = ((edge.source, edge.target, edge.directed) for edge in result.edge_list)
     return graph_of(result.variables, edges)

@@ -75,7 +75,7 @@ def check_tables(
     >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
     >>> tables = pair.first.sample(900, rng=1) + 5, pair.second.sample(900, rng=2)
     >>> result = dd.DifferenceDAG().fit(*tables).result_
-    >>> [check.name for check in result.checks if not check.fine]
+    >>> [check.name for check in result.checks if not check.passed]
     ['means']
     """
     checks = check_moments_only(fit)
@@ -106,7 +106,7 @@ def check_moments_only(fit: Fit) -> tuple[Check, ...]:
     >>> checks = dd.DifferenceDAG().fit_moments(one, two).result_.checks
     >>> [check.name for check in checks]
     ['sample size', 'condition', 'noise variances', 'means', 'order', 'reversals']
-    >>> all(check.fine for check in checks)
+    >>> all(check.passed for check in checks)
     True
     """
     first, second = fit.first, fit.second

@@ -25,7 +25,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.journal import Row
 from diffdag._base.words import join_names, plural
 from diffdag.estimator import DifferenceDAG
-from diffdag.report.text import printable
+from diffdag.report.format import printable
 from diffdag.reproduce.experiments.brain.data import (
     Folder,
     Study,
@@ -41,7 +41,7 @@ from diffdag.reproduce.experiments.trial import EPSILON, SCORES
 from diffdag.reproduce.methods.attempt import TimeUp, within
 from diffdag.reproduce.methods.ours import result_graph
 from diffdag.reproduce.scoring import score
-from diffdag.results.result import DifferenceResult
+from diffdag.result import DifferenceResult
 
 METHODS: dict[str, dict[str, Any]] = {"order": {}, "paper": {"method": "paper", "threshold": EPSILON}}
 TITLES = {"order": "order search", "paper": f"Algorithm 1 of the paper, epsilon = {EPSILON}"}

@@ -1,0 +1,185 @@
+"""The facts of a result for several conditions: one `Difference` per comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from diffdag.results.difference import Difference
+from diffdag.results.records import Edge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# An edge whatever the comparison: source, target, directed.
+Key = tuple[str, str, bool]
+FOLDER_CHARACTERS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """What changed between several conditions: the facts that `diffdag.ConditionsResult` renders.
+
+    Parameters
+    ----------
+    conditions : tuple of str
+        All conditions.
+    reference : str or None
+        The condition that all others are compared with; None if each was compared with each.
+    pairs : mapping of (str, str) to Difference
+        The comparisons, by their first and second condition. The first one is the reference, if there is one:
+        ``delta`` is the effect in the reference minus the effect in the other condition.
+    order : tuple of str
+        The order of the variables that suits all comparisons best, causes first; empty with ``method="paper"``.
+    notes : tuple of str
+        What the user should know about all comparisons together; `pairs` have their own.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> pair = dd.simulate_pair(5, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
+    >>> tables = {"before": pair.first.sample(5000, rng=1), "early": pair.first.sample(5000, rng=2)}
+    >>> tables["late"] = pair.second.sample(5000, rng=3)
+    >>> result = dd.fit_conditions(tables, reference="before")
+    >>> result.edges[["second", "source", "target", "change"]].values.tolist()
+    [['late', 'X5', 'X1', 'removed']]
+    >>> result.matrix.round(1)
+              early  late
+    X5 -> X1    NaN  -1.0
+    """
+
+    conditions: tuple[str, ...]
+    reference: str | None
+    pairs: Mapping[tuple[str, str], Difference]
+    order: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("conditions", "order", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        object.__setattr__(self, "pairs", MappingProxyType(dict(self.pairs)))
+        self._check()
+
+    def _check(self) -> None:
+        """The parts must agree with each other."""
+        if len(self.conditions) < 2 or len(set(self.conditions)) < len(self.conditions):
+            raise ValueError("conditions must be two or more different names")
+        if self.reference is not None and self.reference not in self.conditions:
+            raise ValueError(f"reference {self.reference!r} is not a condition")
+        if not self.pairs:
+            raise ValueError("nothing is compared")
+        for first, second in self.pairs:
+            if first == second or not {first, second} <= set(self.conditions):
+                raise ValueError(f"{first!r} and {second!r} are not two of the conditions")
+            if self.reference not in (None, first):
+                raise ValueError(f"{first!r} is compared with {second!r} and is not the reference")
+        if len({result.variables for result in self.pairs.values()}) > 1:
+            raise ValueError("comparisons are over different variables")
+        if self.order and not set(self.order) <= set(self.variables):
+            raise ValueError("order names something that is not a variable")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Differences):
+            return NotImplemented
+        names = ("conditions", "reference", "order", "notes")
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return same and dict(self.pairs) == dict(other.pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.conditions, self.reference, self.order, tuple(self.pairs)))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables, in the order of the columns."""
+        return next(iter(self.pairs.values())).variables
+
+    @property
+    def possible(self) -> int:
+        """Number of possible edges in each comparison."""
+        return next(iter(self.pairs.values())).possible
+
+    @property
+    def titles(self) -> dict[tuple[str, str], str]:
+        """What to call each comparison in a table: the other condition, if all have the same reference."""
+        return {
+            pair: pair[1] if self.reference is not None else f"{pair[0]} - {pair[1]}" for pair in self.pairs
+        }
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """All changes, comparison by comparison: first, second, and the columns of `Difference.edges`."""
+        import pandas as pd  # noqa: PLC0415
+
+        tables = []
+        for (first, second), result in self.pairs.items():
+            table = result.edges
+            table.insert(0, "second", pd.Series([second] * len(table), dtype=object))
+            table.insert(0, "first", pd.Series([first] * len(table), dtype=object))
+            tables.append(table)
+        return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+    @property
+    def by_edge(self) -> dict[Key, dict[tuple[str, str], Edge]]:
+        """Each changed edge in the comparisons where it changed; in most of them, then largest, first."""
+        found: dict[Key, dict[tuple[str, str], Edge]] = {}
+        for pair, result in self.pairs.items():
+            for edge in result.edge_list:
+                found.setdefault((edge.source, edge.target, edge.directed), {})[pair] = edge
+
+        def rank(item: tuple[Key, dict[tuple[str, str], Edge]]) -> tuple[int, float]:
+            return -len(item[1]), -max(abs(edge.delta or 0.0) for edge in item[1].values())
+
+        return dict(sorted(found.items(), key=rank))
+
+    @property
+    def matrix(self) -> pd.DataFrame:
+        """One row per edge, one column per comparison: delta, first minus second; NaN where it did not change.
+
+        Of undirected edges (``A -- B``) delta is unknown, NaN; `kinds` tells them from what did not change.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            [
+                float("nan") if (edge := row.get(pair)) is None or edge.delta is None else edge.delta
+                for pair in self.pairs
+            ]
+            for row in self.by_edge.values()
+        ]
+        return pd.DataFrame(rows, self._labels(), list(self.titles.values()), dtype=float)
+
+    @property
+    def kinds(self) -> pd.DataFrame:
+        """One row per edge, one column per comparison: the kind of change; empty where nothing changed."""
+        import pandas as pd  # noqa: PLC0415
+
+        rows = [
+            ["" if (edge := row.get(pair)) is None else edge.kind for pair in self.pairs]
+            for row in self.by_edge.values()
+        ]
+        return pd.DataFrame(rows, self._labels(), list(self.titles.values()), dtype=object)
+
+    def _labels(self) -> pd.Index[str]:
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.Index([str(next(iter(row.values()))) for row in self.by_edge.values()], dtype=object)
+
+    def folders(self) -> dict[tuple[str, str], str]:
+        """Name of the folder of each comparison: a number, and what can be kept of the conditions' names."""
+        return folder_names(self.pairs)
+
+
+def folder_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """A name for the folder of each comparison.
+
+    >>> folder_names([("no drug", "a/b")])
+    {('no drug', 'a/b'): '1-no_drug-a_b'}
+    """
+    names = {}
+    for number, pair in enumerate(pairs, start=1):
+        plain = (re.sub(r"[^\w-]+", "_", name, flags=re.ASCII).strip("_") for name in pair)
+        names[pair] = "-".join(filter(None, [str(number), *plain]))[:FOLDER_CHARACTERS]
+    return names
