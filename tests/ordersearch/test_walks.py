@@ -221,6 +221,20 @@ def test_a_walk_is_that_of_its_description(plain, option, count):
         assert {stayed for stayed, _ in ends} == {True, False}  # some starts are left, others are not
 
 
+def test_careful_insertion_crosses_hills_of_less_than_three_penalties(plain):
+    crossed = 0
+    for seed in (880371, 880378, 880384):
+        tables = study(seed, 5, (120, 120), changed=0.6)
+        problem = problem_of(tables, plain.search.Problem.from_scatter)
+        literal, rng = Literal(plain, [problem]), np.random.default_rng(seed)
+        for _ in range(4):
+            start = rng.permutation(5).tolist()
+            lower, expected = (literal.walk(start, seed=seed, careful=1, near=near) for near in (2, 3))
+            assert list(walk_from(problem, start, seed=seed, careful=1).order) == expected
+            crossed += lower != expected
+    assert crossed  # with a lower limit a walk would have ended elsewhere
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_insertion_ends_where_no_move_helps(plain, count):
     for seed in range(880390, 880396):

@@ -148,9 +148,8 @@ def test_samples_recover_the_difference_exactly_where_epsilon_is_at_least_a_tent
     for seed in range(50):
         rng = np.random.default_rng([650_000, C, seed])
         pair = simulate_pair(10, neighbours=6, min_epsilon=0.1, rng=rng)
-        result = (
-            DifferenceDAG(method="paper").fit(pair.first.sample(n, rng), pair.second.sample(n, rng)).result_
-        )
+        drawn = pair.first.sample_moments(n, rng), pair.second.sample_moments(n, rng)  # as if from n rows
+        result = DifferenceDAG(method="paper").fit_moments(*drawn).result_
         found = {(e.source, e.target) for e in result.edge_list if e.directed}
         exact += found == pair.edges and len(found) == len(result.edge_list)
     assert exact >= 45

@@ -104,6 +104,7 @@ class Literal:
     def walk(
         self, order: Sequence[int], *, steps: tuple[int, int] = (0, 0), sweeps: int = 0, careful: int = 0,
         grain: float = 1e-7, far: float = math.inf, seed: int = 0, to_revisit: Sequence[int] | None = None,
+        near: float = NEAR,
     ) -> list[int]:  # fmt: skip
         """Anneal and insert twice with quick costs, keep what is better, then insert with full ones.
 
@@ -120,7 +121,7 @@ class Literal:
             if now != kept and abs(gain) < 1e-9:
                 raise Undecided
             kept = now = now if gain > 0 else kept
-        return self._insert(now, careful, set(range(self.p)), grain, min(far, NEAR * self.unit), careful=True)
+        return self._insert(now, careful, set(range(self.p)), grain, min(far, near * self.unit), careful=True)
 
     def _anneal(self, order: list[int], steps: int, hot: float) -> list[int]:
         """Metropolis over adjacent swaps, the temperature falling geometrically to a tenth of a penalty."""
