@@ -261,6 +261,8 @@ class TestGraph:
     def test_variables_that_were_screened_out_did_not_change(self) -> None:
         edges = (Edge("Raf", "Mek"), Edge("PKA", "PKC", directed=False))
         result = make_result(edge_list=edges, order=(("Raf",), ("Mek",)), screened_out=("Erk", "Akt"))
+        assert "Screened out (not looked at in the search): Erk, Akt" in result.summary()
+        assert "Screened out <span>2 that the search did not look at" in page.render_page(result)
         graph = nx.parse_graphml(graphs.to_graphml(result))
         roles = {name: node["role"] for name, node in graph.nodes.items()}
         assert roles == {

@@ -85,6 +85,7 @@ def summary(result: Difference) -> str:
         ("Order, causes first: ", " | ".join(layers)),
         ("Unresolved (place in the order not identified): ", some(result.unresolved)),
         ("Invariant (take no part): ", some(result.invariant)),
+        ("Screened out (not looked at in the search): ", some(result.screened_out)),
     ]
     parts.append("\n".join(wrap(title + names, "  ") for title, names in lists if names))
     parts.append("\n".join(wrap(f"Note: {printable(note)}", "  ") for note in result.notes))

@@ -189,6 +189,7 @@ def _context(result: Difference) -> dict[str, Any]:
         "order": result.order,
         "unresolved": result.unresolved,
         "invariant": result.invariant,
+        "screened_out": result.screened_out,
         "notes": result.notes,
         "settings": {"method": result.method, **shown_settings(result)},
     }
