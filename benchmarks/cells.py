@@ -82,7 +82,7 @@ def genome(p: int, n: int, changes: int, sets: int, seed: int = measure.SEED) ->
             "seconds": end - start,
             "neighbours": screened,
             "memory": measure.peak_gib(),
-            "kept": p - len(result.settings["screened_out"]),
+            "kept": p - len(result.screened_out),
             "claimed": len(result.edge_list),
             "right": len(found & edges),
             "f1": 2 * len(found & edges) / (len(result.edge_list) + len(edges)),

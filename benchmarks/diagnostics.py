@@ -165,7 +165,7 @@ def broken(options):
             rng = np.random.default_rng([options.seed, number, k])
             check = checks_of(*draw(rng), **settings).get(name)
             there += check is not None
-            fired += check is not None and not check.fine
+            fired += check is not None and not check.passed
         rows.append([name, what, f"{fired} of {there}"])
     title = f"Data made to break a check, {options.sets} data sets, seed {options.seed}"
     print_table(title, ["check", "data", "fires"], rows, section="broken")
@@ -182,8 +182,8 @@ def clean(options):
                 equal = checks_of(*drawn(rng, p=p, n=n, changes=changes)[1], noise="equal")
                 found["noise variances"] = equal["noise variances"]
                 for name, check in found.items():
-                    silent.setdefault(name, {}).setdefault(columns[-1], []).append(check.fine)
-                everything = all(check.fine for check in found.values())
+                    silent.setdefault(name, {}).setdefault(columns[-1], []).append(check.passed)
+                everything = all(check.passed for check in found.values())
                 silent.setdefault("all of them", {}).setdefault(columns[-1], []).append(everything)
     last = silent.pop("all of them")
     silent["all of them"] = last

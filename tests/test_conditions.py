@@ -162,7 +162,7 @@ def test_wide_tables_keep_what_any_comparison_needs():
         weights[10 * k + 1, 10 * k] = 2.0
         tables[name] = dd.LinearSEM(weights).sample(n, rng)
     result = dd.fit_conditions(tables, reference="none")
-    kept = [set(result.variables) - set(one.settings["screened_out"]) for one in result.pairs.values()]
+    kept = [set(result.variables) - set(one.screened_out) for one in result.pairs.values()]
     assert kept[0] == kept[1] == set(result.order)
     assert len(result.order) <= 40
     assert {"X1", "X2", "X11", "X12"} <= kept[0]

@@ -127,13 +127,13 @@ def test_the_result_covers_variables_that_were_not_ordered():
     assert {edge.source, edge.target} == {"a", "e"}
     assert result.variables == names
     assert result.samples == (90, 70)
-    assert (result.settings["screened_out"], result.settings["suspects"]) == (["b", "d"], 2)
+    assert (result.screened_out, result.settings["suspects"]) == (("b", "d"), 2)
     assert any("2 variables of 5 were screened out" in note and "at most 3" in note for note in result.notes)
     rows, columns = result.delta_entries.nonzero()
     assert {*rows.tolist(), *columns.tolist()} == {0, 4}
     everyone = screen.Screened([0, 1, 2])
     again = fit.fit_samples(some, first, second, free, settings_of(), everyone)
-    assert again.difference.settings["screened_out"] == []
+    assert again.difference.screened_out == ()
     assert not any("screened" in note for note in again.difference.notes)
     best = search_orders(settings_of().problem(first, second, free, 3), np.random.default_rng(0), 1).best
     assert again.optimum.best.score == pytest.approx(best.score)

@@ -479,10 +479,10 @@ def test_a_changed_noise_variance_is_no_edge():
 def test_fewer_rows_than_variables_are_screened_and_saved(tmp_path):
     pair = simulate_pair(30, neighbours=2, changes=3, rng=0)
     result = DifferenceDAG().fit(pair.first.sample(20, 1), pair.second.sample(20, 2)).result_
-    assert len(result.settings["screened_out"]) >= 30 - 13
+    assert len(result.screened_out) >= 30 - 13
     assert any("screened out" in note for note in result.notes)
     outside = set(result.variables) - set(result.settings["search_order"])
-    assert outside == set(result.settings["screened_out"])
+    assert outside == set(result.screened_out)
     assert not outside & {name for edge in result.edge_list for name in (edge.source, edge.target)}
     assert not outside & set(result.invariant)  # nobody looked
     _, *tables = example(0)

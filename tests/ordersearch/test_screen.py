@@ -96,7 +96,7 @@ def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     assert result.variables == NAMES
     assert result.delta_entries.shape == (600, 600)
     assert result.delta_precision.shape == (600, 600)
-    assert len(result.settings["screened_out"]) >= 400
+    assert len(result.screened_out) >= 400
     assert "were screened out" in " ".join(result.notes)
     assert {"Looking for neighbours", "Looking for changes"} <= {what for _, _, what in seen}
     moments = [Moments.from_array(table) for table in (first, second)]
@@ -104,7 +104,7 @@ def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     assert again.edges.drop(columns="stderr").equals(result.edges.drop(columns="stderr")) or np.allclose(
         again.edges["delta"], result.edges["delta"], rtol=1e-6
     )
-    assert again.settings["screened_out"] == result.settings["screened_out"]
+    assert again.screened_out == result.screened_out
 
 
 def test_no_change_in_a_wide_table_gives_no_edges():
@@ -148,7 +148,7 @@ def test_a_copy_of_a_column_is_no_neighbour_and_hides_none():
 def test_no_more_is_kept_than_what_ranks_are_worth():
     _, first, second = wide_pair(p=200, n=60, changes=2)
     result = DifferenceDAG(covariance="spearman").fit(first, second).result_
-    kept = 200 - len(result.settings["screened_out"])
+    kept = 200 - len(result.screened_out)
     assert kept <= most_variables(min(result.samples)) < most_variables(60)
     assert f"{min(result.samples)} rows can order at most" in " ".join(result.notes)
 

@@ -10,12 +10,12 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from diffdag import DiffDagWarning, Moments, precision_difference, simulate_pair
+from diffdag._base.errors import NoSolutionWarning
 from diffdag.paper.defaults import default_penalty
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.problem import DifferenceProblem, standardise
 from diffdag.precision.rows import standardise_rows
-from diffdag._base.errors import NoSolutionWarning
 
 SEEDS = range(10)
 ROUNDINGS = (0.0, 1e-15, 1e-12)  # relative changes of all values: more than processors differ by

@@ -127,8 +127,11 @@ first, second = pd.DataFrame(rows[:100]), pd.DataFrame(rows[100:])
 """,
     "dd.DifferenceDAG(resamples=20, n_jobs=1).fit(first, second, progress=True)",
     "dd.fit_conditions({'a': first, 'b': second, 'c': first + second.to_numpy()}, progress=True)",
-    "dd.settings_path(first, second, n_jobs=1, progress=True); None",
-    "resample_fits(first, second, fits=20, n_jobs=1, progress=True); None",
+    "dd.settings_path(first, second, model=dd.DifferenceDAG(n_jobs=1), progress=True); None",
+    """
+from diffdag.refits import resample_fits
+resample_fits(first, second, model=dd.DifferenceDAG(n_jobs=1), fits=20, progress=True); None
+""",
     """
 with tempfile.TemporaryDirectory() as folder:
     first.rename(columns=str).to_parquet(folder + "/first.parquet")

@@ -19,7 +19,7 @@ from diffdag.report.format import NumberFormat, printable
 from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.words import edge_words
 from diffdag.result import DifferenceResult
-from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange
+from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange, Selection
 
 
 class _Reader(HTMLParser):
@@ -164,16 +164,13 @@ class TestPage:
         [
             (3, "1 of 3 edges kept so that at most 5 % are expected to be false"),
             (1, "all edges found (1) are kept: at most 5 % are expected to be false"),
-            (None, "1 edge kept so that at most 5 % are expected to be false"),
         ],
     )
-    def test_it_says_what_a_target_for_false_edges_did(self, before: int | None, said: str) -> None:
-        settings = {"fdr": 0.05} if before is None else {"fdr": 0.05, "edges_before_fdr": before}
+    def test_it_says_what_a_target_for_false_edges_did(self, before: int, said: str) -> None:
         edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1, 0.97)
-        result = graph(["a", "b"], [edge], settings=settings)
+        result = graph(["a", "b"], [edge], selection=Selection(0.05, before))
         for words in (" ".join(result.summary().split()), _Reader(render_page(result)).words):
             assert said in words
-            assert "edges_before_fdr" not in words
 
     @pytest.mark.parametrize(
         ("pvalue", "said"),

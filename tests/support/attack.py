@@ -274,14 +274,18 @@ MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
     "noise": ("auto", "equal"),
     "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": (10, (10, 12), "auto"),
-    "screen": (2, 3),
+    "max_variables": (2, 3),
     "rng": (0, 7),
     "n_jobs": (1,),
+    "missing": ("drop", "error"),
+    "intervals": ("split",),
+    "resamples": (3,),
+    "fdr": (0,),
+    "permutations": (19,),
+    "stored_rows": (0, 5),
 }
 WISHES: dict[str, tuple[Any, ...]] = {
-    "columns": (["a", "b"], ["c", "a"]), "drop": (["c"], []), "missing": ("drop", "error"),
-    "intervals": ("split",), "confidence": (3,), "fdr": (0,), "cutoff": (0.75,), "test": (19,),
-    "points": (0, 5),
+    "columns": (["a", "b"], ["c", "a"]), "drop": (["c"], []), "labels": (("x", "y"), ("x", "x"), "xy"),
 }  # fmt: skip
 
 
@@ -290,7 +294,7 @@ def fit(case: Any, folder: Path) -> None:
     (first, second), model, wishes = case
     if model.get("estimator") is not None:
         model = {"method": "paper", **model}
-    found = DifferenceDAG(**{"n_jobs": 1, **model}).fit(first, second, **{"missing": "drop", **wishes}).result_
+    found = DifferenceDAG(**{"n_jobs": 1, "missing": "drop", **model}).fit(first, second, **wishes).result_
     hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
     _ = found.summary(), exchange.to_csv(found)
     hold(page.render_page(found).rstrip().endswith("</html>"), "half a page")

@@ -111,7 +111,7 @@ class TestConfidence:
 
     def test_the_settings_tell_the_target_and_resamples_ask_for_the_global_test(self):
         asked = dd.DifferenceDAG(n_jobs=1, resamples=20, fdr=0.2).fit(*TABLES).result_
-        assert asked.settings["fdr"] == 0.2
+        assert asked.selection.fdr == 0.2
         assert asked.global_test.permutations == 999
 
 

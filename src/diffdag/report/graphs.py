@@ -59,10 +59,7 @@ def _known(edge: Edge) -> dict[str, Any]:
 
 def _roles(result: Difference) -> dict[str, str]:
     """What part each variable takes."""
-    found = result.settings.get("screened_out")
-    # Of settings that were read from a file, any kind has to be expected.
-    screened = [name for name in found if isinstance(name, str)] if isinstance(found, list | tuple) else []
-    roles = dict.fromkeys(screened, "screened out") | dict.fromkeys(result.invariant, "invariant")
+    roles = dict.fromkeys(result.screened_out, "screened out") | dict.fromkeys(result.invariant, "invariant")
     roles |= dict.fromkeys(result.unresolved, "unresolved")
     return {name: roles.get(name, "changed") for name in result.variables}
 

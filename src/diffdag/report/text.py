@@ -30,7 +30,6 @@ LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
 INTERNAL = (
     "margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits",
-    "edges_before_fdr",
 )  # fmt: skip
 
 

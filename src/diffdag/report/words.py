@@ -143,13 +143,11 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
 
 def _false_edges(result: Difference) -> Iterator[tuple[str, str]]:
     """What a target for the share of false edges did to the list."""
-    fdr, before = result.settings.get("fdr"), result.settings.get("edges_before_fdr")
-    if not isinstance(fdr, float) or before == 0:
+    if result.selection is None or not result.selection.found:
         return
+    fdr, before = result.selection.fdr, result.selection.found
     kept, goal = len(result.edge_list), f"at most {100 * fdr:g} % are expected to be false"
-    if not isinstance(before, int):
-        yield "False edges", f"{plural(kept, 'edge')} kept so that {goal}"
-    elif kept == before:
+    if kept == before:
         yield "False edges", f"all edges found ({kept}) are kept: {goal}"
     else:
         yield "False edges", f"{kept} of {plural(before, 'edge')} kept so that {goal}"

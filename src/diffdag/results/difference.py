@@ -18,6 +18,7 @@ from diffdag.results.records import (
     GlobalTest,
     MeanChange,
     NoiseChange,
+    Selection,
     Sensitivity,
     Stability,
 )
@@ -69,6 +70,10 @@ class Difference:
         How far the result depends on the penalty, or the threshold.
     scatters : tuple of EdgeScatter
         What the largest changes look like in the rows, as far as that is known; see also `scatter_of`.
+    screened_out : tuple of str
+        Variables that were not looked at, because they were too many.
+    selection : Selection, optional
+        What a target for the share of false edges left out.
 
     Examples
     --------
@@ -101,11 +106,14 @@ class Difference:
     global_test: GlobalTest | None = None
     sensitivity: Sensitivity | None = None
     scatters: tuple[EdgeScatter, ...] = ()
+    screened_out: tuple[str, ...] = ()
+    selection: Selection | None = None
 
     def __post_init__(self) -> None:
         plain: dict[str, object] = {
             **{name: tuple(getattr(self, name)) for name in ("variables", "unresolved", "checks", "scatters")},
             **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list")},
+            "screened_out": tuple(self.screened_out),
             **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
             "order": tuple(tuple(layer) for layer in self.order),
             "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
@@ -130,6 +138,7 @@ class Difference:
             "invariant": self.invariant,
             "order": tuple(name for layer in self.order for name in layer),
             "unresolved": self.unresolved,
+            "screened_out": self.screened_out,
         }
         for what, names in named.items():
             if len(set(names)) < len(names):

@@ -314,6 +314,22 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """How a target for the share of false edges shortened the list.
+
+    Parameters
+    ----------
+    fdr : float
+        Largest expected share of false edges.
+    found : int
+        Edges before that.
+    """
+
+    fdr: float
+    found: int
+
+
+@dataclass(frozen=True)
 class GlobalTest:
     """A test of "nothing changed": the covariances of both conditions are the same.
 

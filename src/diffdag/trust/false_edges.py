@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from diffdag._base.words import join_names, plural
 from diffdag.results.difference import Difference
-from diffdag.results.records import Edge, Stability
+from diffdag.results.records import Edge, Selection, Stability
 from diffdag.trust.confidence import PAIR
 
 
@@ -63,7 +63,7 @@ def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Differ
         invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
         unresolved=tuple(name for name in result.variables if name in loose),
         order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
-        settings={**result.settings, "fdr": fdr, "edges_before_fdr": len(result.edge_list)},
+        selection=Selection(fdr, len(result.edge_list)),
         notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
         scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
     )

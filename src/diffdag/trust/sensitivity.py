@@ -268,7 +268,7 @@ def sensitivity_note(path: SettingsPath) -> str:
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
-    >>> sensitivity_note(dd.settings_path(*tables, penalties=[0.5, 2], n_jobs=1))
+    >>> sensitivity_note(dd.settings_path(*tables, penalties=[0.5, 2]))
     'the same edge is found from 0.5 to 2 times the default penalty, at every one tried'
     """
     line, middle = path.line, path.default_at

@@ -46,7 +46,7 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(400, rng=1), pair.second.sample(400, rng=2)
-    >>> path = dd.settings_path(*tables, by="stability", penalties=[2], fits=4, n_jobs=1)
+    >>> path = dd.settings_path(*tables, by="stability", penalties=[2], fits=4)
     >>> plot_stability(path).get_xlabel()
     'penalty, as a multiple of the default'
     """
