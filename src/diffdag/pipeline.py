@@ -91,8 +91,9 @@ class ModelOptions:
         foreign = {"order": ("threshold",), "paper": (*KNOWLEDGE, "max_variables")}
         for name in foreign[self.method]:
             if getattr(self, name) is not None:
-                other = "paper" if self.method == "order" else "order"
-                raise InputError(f"method='{self.method}' has no {name}; leave it out, or use method='{other}'")
+                own = Option("method", self.method)
+                other = Option("method", "paper" if self.method == "order" else "order")
+                raise InputError(own, f" has no {name}; leave it out, or use ", other)
         if self.method == "order":
             check_number("penalty, a multiple of the default,", self.penalty, above=0, none_ok=True)
         if self.threshold != 0:

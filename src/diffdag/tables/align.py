@@ -132,11 +132,12 @@ def align_tables(
 
 def _complete_rows(seen: Inspection) -> list[FloatArray]:
     """The rows without missing values; columns that are empty in a table do not count."""
-    if not any(found.gaps.any() for found in seen.measures):
-        return [*seen.arrays]
     empty = [found.gaps == len(array) for found, array in zip(seen.measures, seen.arrays, strict=True)]
     some = ~(empty[0] | empty[1])
-    return [array[~np.isnan(array[:, some]).any(axis=1)] for array in seen.arrays]
+    return [
+        array[~(np.isnan(array) & some).any(axis=1)] if found.gaps.any() else array
+        for array, found in zip(seen.arrays, seen.measures, strict=True)
+    ]
 
 
 def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Problem]:

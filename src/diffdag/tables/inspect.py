@@ -119,16 +119,13 @@ def measure(array: FloatArray) -> Measures:
     if not n:
         return Measures(gaps, infinite, np.full(p, np.nan))
     low, high = array.min(axis=0), array.max(axis=0)
-    for k in np.flatnonzero(np.isnan(low)):
-        present = array[~np.isnan(array[:, k]), k]
-        gaps[k] = n - len(present)
-        if len(present):
-            low[k], high[k] = present.min(), present.max()
-    for k in np.flatnonzero(np.isinf(low) | np.isinf(high)):
-        infinite[k] = np.isinf(array[:, k]).sum()
-        low[k] = np.nan
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Measures(gaps, infinite, high - low)
+    if np.isnan(low).any():
+        gaps = np.isnan(array).sum(axis=0)
+        low, high = np.fmin.reduce(array), np.fmax.reduce(array)
+    unbounded = np.isinf(low) | np.isinf(high)
+    infinite[unbounded] = np.isinf(array[:, unbounded]).sum(axis=0)
+    with np.errstate(over="ignore"):
+        return Measures(gaps, infinite, np.where(unbounded, np.nan, high) - np.where(unbounded, np.nan, low))
 
 
 def inspect_columns(

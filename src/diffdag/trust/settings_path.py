@@ -22,6 +22,7 @@ from diffdag._base.checks import check_option, check_whole
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import Advance, Progress, show_progress
+from diffdag._base.words import Option
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.precision.api import Penalty
 from diffdag.tables.moments import Moments
@@ -97,10 +98,8 @@ def check_path_options(method: str, by: object, given: Mapping[str, Any], fits: 
     check_whole("fits", fits, least=2)
     for axis, values in given.items():
         if values is not None and axis not in AXES[method]:
-            other = "paper" if method == "order" else "order"
-            raise InputError(
-                f"method='{method}' has no {PLURAL[axis]}; leave them out, or use method='{other}'"
-            )
+            own, other = Option("method", method), Option("method", "paper" if method == "order" else "order")
+            raise InputError(own, f" has no {PLURAL[axis]}; leave them out, or use ", other)
         if values is not None:
             sorted_multiples(axis, values)
 
