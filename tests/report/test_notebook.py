@@ -130,7 +130,6 @@ first, second = pd.DataFrame(rows[:100]), pd.DataFrame(rows[100:])
     "dd.settings_path(first, second, model=dd.DifferenceDAG(n_jobs=1), progress=True); None",
     """
 from diffdag.refits import resample_fits
-from diffdag.refits import resample_fits
 resample_fits(first, second, model=dd.DifferenceDAG(n_jobs=1), fits=20, progress=True); None
 """,
     """
