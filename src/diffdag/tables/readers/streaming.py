@@ -60,7 +60,7 @@ def stream_sums(
     _check_types(parts, names)
     total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
     rows = _Rows(names, missing)
-    with show_progress(progress, "Reading rows", total, quick=True) as advance:
+    with show_progress(progress, "Reading rows", total) as advance:
         for part in parts:
             for batch in ahead(part.batches(names)):
                 rows.take(batch, part)
