@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
-import re
 import secrets
 import shutil
 import time
@@ -18,23 +18,11 @@ JOURNAL = ".journal"  # ending of files that programs append to, kept beside a r
 
 
 def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
-    """Write a file completely or not at all.
+    """Write a file completely or not at all; its folder must exist.
 
     The data goes to a temporary file in the same folder, is flushed to disk, and then takes the
     place of `path` in one step. On failure the temporary file is removed and an older `path` stays
-    as it was.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write; its folder must exist.
-    data : str or bytes
-        Text is stored as UTF-8, with line ends as they are.
-
-    Returns
-    -------
-    Path
-        The path written.
+    as it was. Text is stored as UTF-8, with line ends as they are.
 
     Examples
     --------
@@ -66,11 +54,6 @@ def write_together(
         What each file is to hold, by its name in the folder.
     stale : collection of str
         Files of an earlier result, which go.
-
-    Returns
-    -------
-    list of Path
-        The paths written.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -105,9 +88,8 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
 def _prepare(place: Path, new: Path, own: Collection[str]) -> bool:
     """Make a folder to replace another, with its journals; whether all else in that one is `own` files."""
     with contextlib.suppress(OSError):  # the folder around it cannot be written to, or there are no links
-        for left in place.parent.iterdir():  # of programs that were killed
-            if re.fullmatch(re.escape(place.name) + r"\.[0-9a-f]{12}(new|old)\.tmp", left.name):
-                shutil.rmtree(left, ignore_errors=True)
+        for left in _leftovers(place.parent, place.name):
+            shutil.rmtree(left, ignore_errors=True)
         new.mkdir()
         before, after = place.stat(), new.stat()
         new.chmod(before.st_mode)
@@ -152,10 +134,15 @@ def _remove(place: Path, names: Collection[str]) -> None:
 
 def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
     """Write all files next to those that they replace, then replace one after the other."""
-    temporary = {target: target.with_name(_temporary_name(target, secrets.token_hex(6))) for target in targets}
+    starts = {target: f".{target.name[:40]}" for target in targets}
+    temporary = {
+        target: target.with_name(f"{start}.{secrets.token_hex(6)}.tmp") for target, start in starts.items()
+    }
     with folder_lock(place) as alone:
-        if alone:
-            _remove_leftovers(targets)
+        for target, start in starts.items() if alone else ():
+            with contextlib.suppress(OSError):
+                for left in _leftovers(target.parent, start):
+                    left.unlink()
         try:
             for target, data in targets.items():
                 _write_new(temporary[target], data)
@@ -171,8 +158,9 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
             raise
 
 
-def _temporary_name(target: Path, mark: str) -> str:
-    return f".{target.name[:40]}.{mark}.tmp"
+def _leftovers(folder: Path, start: str) -> list[Path]:
+    """What programs that were killed while they wrote the same files have left behind."""
+    return list(folder.glob(f"{glob.escape(start)}.{'[0-9a-f]' * 12}*.tmp"))
 
 
 def _write_new(path: Path, data: str | bytes) -> None:
@@ -192,17 +180,6 @@ def attach_path(error: OSError, place: Path) -> None:
     """Let an error say where a write failed, which those of the system do not."""
     if error.errno is not None and error.filename is None:
         error.filename = str(place)
-
-
-def _remove_leftovers(targets: Collection[Path]) -> None:
-    """Remove the temporary files of earlier programs that were killed while they wrote the same files."""
-    for parent in {target.parent for target in targets}:
-        names = {re.escape(target.name[:40]) for target in targets if target.parent == parent}
-        ours = re.compile(rf"\.({'|'.join(sorted(names))})\.[0-9a-f]{{12}}\.tmp")
-        with contextlib.suppress(OSError):
-            for name in os.listdir(parent):
-                if ours.fullmatch(name):
-                    (parent / name).unlink()
 
 
 @contextlib.contextmanager

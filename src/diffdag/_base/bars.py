@@ -65,7 +65,8 @@ class NotebookBars(rich.Progress):
         for task in self.tasks:
             if task.visible:
                 ended = stopped or task.finished
-                cells = [column.render(task) for column in (self.columns[:-2] if ended else self.columns)]
+                columns = self.columns[:-2] if ended else self.columns
+                cells = [column.render(task) for column in columns if isinstance(column, rich.ProgressColumn)]
                 texts = [str(cell) if isinstance(cell, Text) else "" for cell in cells]
                 plain.append(" ".join(filter(None, texts)))
                 steps = f' max="{task.total}" value="{task.completed}"' if task.total else ""

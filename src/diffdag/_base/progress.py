@@ -69,12 +69,7 @@ def show_progress(progress: Progress, title: str, total: int | None = None, done
 def progress_callback(progress: Progress, title: str) -> Iterator[ProgressCallback | None]:
     """One function to tell of all the pieces of some work; None where nobody wants to know.
 
-    Parameters
-    ----------
-    progress : bool, callable or None
-        As for `show_progress`; True gives one bar per piece.
-    title : str
-        What is going on before anything is told.
+    See `show_progress`; True gives one bar per piece, and `title` is shown before anything is told.
     """
     if progress is True:
         with show_bars(title) as callback:
@@ -134,13 +129,7 @@ class _Throttled:
 
 @contextmanager
 def show_bars(title: str) -> Iterator[ProgressCallback | None]:
-    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn.
-
-    Parameters
-    ----------
-    title : str
-        What is going on before anything is told.
-    """
+    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn."""
     notebook = in_notebook()
     if not notebook and not sys.stderr.isatty():
         yield None

@@ -37,23 +37,14 @@ _APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the ta
 class Tables:
     """Two tables over the same variables in the same order, all values finite.
 
-    Attributes
-    ----------
-    first, second : ndarray of shape (n1, p) and (n2, p)
-        The values; read-only, and possibly a view of what the caller passed in.
-    names : tuple of str
-        The p variables.
-    notes : tuple of str
-        What was done on the way in, one sentence each.
-    places : pair of ndarray or None
-        Where the rows stood in what the caller passed in, counted from 0; None where all are there.
+    The arrays are read-only, and possibly views of what the caller passed in.
     """
 
     first: FloatArray
     second: FloatArray
     names: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    places: Places = (None, None)
+    notes: tuple[str, ...] = ()  # what was done on the way in, one sentence each
+    places: Places = (None, None)  # where the rows stood, counted from 0; None where all are there
 
 
 def align_tables(
@@ -75,18 +66,12 @@ def align_tables(
         an error: the names of the array would be a guess. A first column without a name, as R and pandas
         write row labels, is left out with a note. Of AnnData objects, ``X`` is used, one column per gene; genes
         that do not vary in both are left out with a note unless `columns` names them.
-    columns : sequence of str, optional
-        The variables to compare, in this order.
-    drop : sequence of str, optional
-        Columns to leave out; each has to be in at least one table.
+    columns, drop : sequence of str, optional
+        The variables to compare, in this order, and columns to leave out; each has to be in at least one table.
     missing : {"error", "drop"}
         "drop" leaves out the rows with missing values and notes how many.
     labels : pair of str
-        What messages call the tables.
-
-    Returns
-    -------
-    Tables
+        What messages call the tables, unless these know their files or groups.
 
     Raises
     ------
@@ -160,10 +145,9 @@ def _find_few(seen: Inspection, kept: list[FloatArray], columns: int, missing: M
     """Whether too few columns or rows are left."""
     found: list[Problem] = [] if columns > 1 else find_few(LEAST_ROWS, columns, seen.labels[0])
     for before, after, label in zip(seen.arrays, kept, seen.labels, strict=True):
-        if missing == "drop" and len(after) < len(before):
-            found += find_few(len(after), 2, label, "without missing values")
-        else:
-            found += find_few(len(before), 2, label)
+        dropped = missing == "drop" and len(after) < len(before)
+        rows = "without missing values" if dropped else "of data"
+        found += find_few(len(after if dropped else before), 2, label, rows)
     return found
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Literal, get_args
 
 import numpy as np
@@ -165,9 +166,8 @@ def _mixture_scores(
 def _level(values: FloatArray, ordered: Sequence[FloatArray]) -> FloatArray:
     """The share of each of some sorted columns below given values, equal ones counting half; their mean."""
     ranks = [np.searchsorted(part, values, "left") + np.searchsorted(part, values, "right") for part in ordered]
-    level: FloatArray = np.mean(
-        [rank / (2 * len(part)) for rank, part in zip(ranks, ordered, strict=True)], axis=0
-    )
+    shares = [rank / (2 * len(part)) for rank, part in zip(ranks, ordered, strict=True)]
+    level: FloatArray = np.mean(shares, axis=0)
     return level
 
 
@@ -209,10 +209,9 @@ def _rank_moments(
 def _warn_if_apart(names: Sequence[str], apart: NDArray[np.bool_]) -> None:
     """Say of which variables the ranks cannot tell whether the variance changed."""
     if apart.any():
-        these = join_names(name for name, is_apart in zip(names, apart, strict=True) if is_apart)
         warnings.warn(
-            f"values of {these} hardly overlap between the tables: ranks do not tell whether their variances "
-            "differ; use another covariance, or take changes next to them with caution",
+            f"values of {join_names(compress(names, apart))} hardly overlap between the tables: ranks do not tell "
+            "whether their variances differ; use another covariance, or take changes next to them with caution",
             DiffDagWarning,
             stacklevel=4,
         )

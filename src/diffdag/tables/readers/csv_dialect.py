@@ -23,21 +23,11 @@ _SHORT = re.compile(r"[-+]?\d{1,3}")
 
 @dataclass(frozen=True)
 class Header:
-    """How a text file is written.
+    """How a text file is written."""
 
-    Parameters
-    ----------
-    delimiter : str
-        What stands between fields.
-    decimal : str
-        What stands before decimals.
-    size : int
-        Characters of the line with the names.
-    """
-
-    delimiter: str
-    decimal: str
-    size: int
+    delimiter: str  # between fields
+    decimal: str  # before decimals
+    size: int  # characters of the line with the names
 
 
 def read_header(path: Path, delimiter: str | None = None) -> Header:

@@ -19,9 +19,9 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from diffdag._base.checks import default_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.words import Option, plural
-from diffdag.tables.problems import NonNumericColumn, check_numeric
+from diffdag.tables.problems import NonNumericColumn, find_text
 from diffdag.tables.readers.csv_dialect import Header, read_header
 from diffdag.tables.readers.endings import ARRAYS, CELLS, FEATHER, PARQUET, TEXT, check_file_type, kind_of
 from diffdag.tables.readers.h5ad import read_cells
@@ -92,7 +92,9 @@ def read_table(
         raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
     with reading(path, kind):
         table = reader(path, text)
-        check_sound(table)
+        # What damage would otherwise show later, or end the program: names, offsets, texts.
+        _ = table.column_names, table.schema.pandas_metadata
+        table.validate(full=True)
     return table if reader is _read_text else mark_origin(table, path)
 
 
@@ -106,12 +108,6 @@ def check_file(path: Path) -> None:
     with path.open("rb") as file:
         if not file.read(1):
             raise InputError(f"file '{path}' is empty; check the export")
-
-
-def check_sound(table: Any) -> None:
-    """Look at what damage would otherwise show later, or end the program: names, offsets, texts."""
-    _ = table.column_names, table.schema.pandas_metadata
-    table.validate(full=True)
 
 
 @contextmanager
@@ -183,7 +179,8 @@ def report_text_error(
         if misfit and names:
             column, row = int(misfit[1]), int(misfit[2]) - 1
             find = partial(line_words, path, row, misfit[3])
-            check_numeric([NonNumericColumn(f"'{path}'", names[column], row, misfit[3], find)])
+            unfit = NonNumericColumn(f"'{path}'", names[column], row, misfit[3], find)
+            raise_problems(find_text([unfit]))
 
 
 def _read_parquet(path: Path, text: Sequence[str]) -> Any:

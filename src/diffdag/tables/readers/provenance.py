@@ -22,27 +22,13 @@ _KEY, _KEPT = b"diffdag", b"diffdag rows"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a table comes from.
+    """Where a table comes from."""
 
-    Parameters
-    ----------
-    path : str
-        The file, as the user wrote it.
-    rows : int
-        Rows of the table: if it has others now, somebody has taken some, and nobody knows which.
-    lines : bool
-        Whether the file has lines.
-    decimal : str
-        What stands before the decimals in it.
-    group : str, optional
-        The group whose rows these are.
-    """
-
-    path: str
-    rows: int
-    lines: bool = False
-    decimal: str = "."
-    group: str | None = None
+    path: str  # as the user wrote it
+    rows: int  # of the table: if it has others now, somebody has taken some, and nobody knows which
+    lines: bool = False  # whether the file has lines
+    decimal: str = "."  # what stands before decimals in it
+    group: str | None = None  # whose rows these are
 
     @property
     def label(self) -> str:
@@ -82,17 +68,7 @@ def origin_of(table: Any) -> Origin | None:
 
 
 def place_of(table: Any, row: int, value: object) -> str:
-    """In words, which line of which file holds a value; empty if that is not known.
-
-    Parameters
-    ----------
-    table : object
-        Any kind of table.
-    row : int
-        Counted from 1.
-    value : object
-        What is there: the line has to hold it.
-    """
+    """In words, which line of which file holds a value; empty if that is not known. Rows count from 1."""
     origin = origin_of(table)
     if origin is None:
         return ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -26,21 +26,12 @@ from diffdag.tables.problems import (
     Missing,
     check_column_names,
     check_missing_option,
-    check_numeric,
     check_same_columns,
+    find_text,
     unusable_values,
 )
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
 from diffdag.tables.readers.provenance import line_words, mark_origin
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedSums:
-    """Sums over all rows, and what was left out on the way, one sentence each."""
-
-    names: tuple[str, ...]
-    sums: Accumulator
-    notes: tuple[str, ...]
 
 
 @one_blas_thread()
@@ -52,8 +43,8 @@ def stream_sums(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     progress: Progress = None,
-) -> StreamedSums:
-    """Sums over the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+) -> tuple[tuple[str, ...], Accumulator, tuple[str, ...]]:
+    """Names, sums over the rows of all files, and notes on what was left out; see `Moments.from_parquet`."""
     check_missing_option(missing)
     parts = [open_part(path, kind) for path in find_files(source, kind)]
     names, notes = _choose(parts, columns, drop)
@@ -66,7 +57,7 @@ def stream_sums(
                 rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
-    return StreamedSums(names, rows.sums(), (*notes, *rows.notes()))
+    return names, rows.sums(), (*notes, *rows.notes())
 
 
 def _choose(
@@ -106,7 +97,7 @@ def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
             table = part.head if first is None else pa.Table.from_batches([first])
             if isinstance(part, Text):
                 table = mark_origin(table, part.path, lines=True, decimal=part.header.decimal)
-            check_numeric(Columns.of(table, label).unfit(bad))
+            raise_problems(find_text(Columns.of(table, label).unfit(bad)))
 
 
 class _Rows:
@@ -165,10 +156,9 @@ class _Rows:
     def notes(self) -> tuple[str, ...]:
         """How many rows were dropped, if any."""
         dropped = self._seen - self._sums.n
-        was = "was" if dropped == 1 else "were"
-        return (
-            (f"{dropped} of {plural(self._seen, 'row')} with missing values {was} dropped",) if dropped else ()
-        )
+        were = "was" if dropped == 1 else "were"
+        note = f"{dropped} of {plural(self._seen, 'row')} with missing values {were} dropped"
+        return (note,) if dropped else ()
 
 
 def _numbers(column: Any) -> NDArray[Any]:
@@ -184,7 +174,7 @@ def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
-        affected = tuple(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
+        affected = tuple(compress(names, bad[:, row]))
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
         raise_problems([unusable_values(kind, f"{kind} value of {join_names(affected)} in {place}", affected)])
