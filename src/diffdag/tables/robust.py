@@ -210,8 +210,9 @@ def _warn_if_apart(names: Sequence[str], apart: NDArray[np.bool_]) -> None:
     """Say of which variables the ranks cannot tell whether the variance changed."""
     if apart.any():
         warnings.warn(
-            f"values of {join_names(compress(names, apart))} hardly overlap between the tables: ranks do not tell "
-            "whether their variances differ; use another covariance, or take changes next to them with caution",
+            f"values of {join_names(compress(names, apart))} hardly overlap between the tables: ranks do not "
+            "tell whether their variances differ; use another covariance, or take changes next to them with "
+            "caution",
             DiffDagWarning,
             stacklevel=4,
         )

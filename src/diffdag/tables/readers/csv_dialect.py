@@ -90,18 +90,16 @@ class _Numbers:
         self.sure: set[int] = set()  # columns whose commas cannot separate thousands
         self.short: set[int] = set()  # columns with numbers that have no thousands to separate
         for number, line in enumerate(lines, start):
-            for column, field in enumerate(_fields(line, delimiter)):
-                self._take(column, field.strip(), number)
-
-    def _take(self, column: int, field: str, number: int) -> None:
-        if _POINT.fullmatch(field):
-            self.points.setdefault(column, (field, number))
-        elif _COMMA.fullmatch(field) or _THOUSANDS.fullmatch(field):
-            self.commas.setdefault(column, (field, number))
-            if not _THOUSANDS.fullmatch(field):
-                self.sure.add(column)
-        elif _SHORT.fullmatch(field):
-            self.short.add(column)
+            for column, field in enumerate(map(str.strip, _fields(line, delimiter))):
+                thousands = _THOUSANDS.fullmatch(field)
+                if _POINT.fullmatch(field):
+                    self.points.setdefault(column, (field, number))
+                elif thousands or _COMMA.fullmatch(field):
+                    self.commas.setdefault(column, (field, number))
+                    if not thousands:
+                        self.sure.add(column)
+                elif _SHORT.fullmatch(field):
+                    self.short.add(column)
 
 
 def _decimal_mark(path: Path, numbers: _Numbers) -> str:
