@@ -102,29 +102,28 @@ class _Throttled:
 
     def __init__(self, told: ProgressCallback) -> None:
         self.told = told
-        self.latest: dict[str, tuple[int, int | None]] = {}  # by what is being done
-        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told
+        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told, by what is being done
+        self.unsaid: dict[str, tuple[int, int | None]] = {}  # steps since
 
     def __call__(self, done: int, total: int | None, what: str, /) -> None:
-        self.latest[what] = done, total
         before, when = self.said.get(what, (-1, -math.inf))
         if total is None:
             due = time.monotonic() - when >= SECONDS
         else:
             due = total <= TOLD or done >= total or done * TOLD // total != before * TOLD // total
+        self.unsaid[what] = done, total
         if due:
             self._say(what)
 
     def _say(self, what: str) -> None:
-        done, total = self.latest[what]
+        done, total = self.unsaid.pop(what)
         self.said[what] = done, time.monotonic()
         self.told(done, total, what)
 
     def finish(self) -> None:
         """Tell the last step of each piece of work, if it was not told."""
-        for what, (done, _) in self.latest.items():
-            if self.said[what][0] != done:
-                self._say(what)
+        for what in list(self.unsaid):
+            self._say(what)
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import Problem, raise_problems
 from diffdag._base.words import plural
 from diffdag.tables.columns import CellSource
@@ -26,7 +25,7 @@ from diffdag.tables.problems import (
 )
 from diffdag.tables.readers.h5ad import shared_genes
 
-Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
+Places = tuple[IndexArray | None, IndexArray | None]
 
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
@@ -94,7 +93,8 @@ def align_tables(
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
     seen = inspect_columns(first, second, columns=columns, drop=drop, labels=labels)
-    kept = _complete_rows(seen)
+    rows = _complete_rows(seen)
+    kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
     found = seen.problems()
     enough = all(len(array) >= LEAST_ROWS for array in kept)
     if missing == "error":
@@ -111,16 +111,15 @@ def align_tables(
     for array in kept:
         array.flags.writeable = False
     notes = _label_notes(seen, labels) + shared + _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels)
-    places = (_places(seen.arrays[0], kept[0]), _places(seen.arrays[1], kept[1]))
-    return Tables(kept[0], kept[1], seen.names, tuple(notes), places)
+    return Tables(kept[0], kept[1], seen.names, tuple(notes), (rows[0], rows[1]))
 
 
-def _complete_rows(seen: Inspection) -> list[FloatArray]:
-    """The rows without missing values; columns that are empty in a table do not count."""
+def _complete_rows(seen: Inspection) -> list[IndexArray | None]:
+    """Which rows have no missing values, None for all; columns that are empty in a table do not count."""
     empty = [found.gaps == len(array) for found, array in zip(seen.measures, seen.arrays, strict=True)]
     some = ~(empty[0] | empty[1])
     return [
-        array[~(np.isnan(array) & some).any(axis=1)] if found.gaps.any() else array
+        np.flatnonzero(~(np.isnan(array) & some).any(axis=1)) if found.gaps.any() else None
         for array, found in zip(seen.arrays, seen.measures, strict=True)
     ]
 
@@ -134,11 +133,6 @@ def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Prob
     constant = [[seen.names[k] for k in np.flatnonzero(spread == 0)] for spread in spreads]
     found = find_useless("constant", constant, seen.labels)
     return found + find_extreme_scales(seen.names, spreads, seen.labels)
-
-
-def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
-    """Where the rows that are left stood; only those with a missing value are gone."""
-    return None if len(after) == len(before) else np.flatnonzero(~np.isnan(before).any(axis=1))
 
 
 def _find_few(seen: Inspection, kept: list[FloatArray], columns: int, missing: Missing) -> list[Problem]:

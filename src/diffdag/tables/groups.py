@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.tables.columns import as_arrow, is_missing
@@ -119,7 +119,7 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
     return Counter(texts), rows_of
 
 
-def _filtered(table: Any, place: int, rows: NDArray[np.bool_]) -> Any:
+def _filtered(table: Any, place: int, rows: BoolArray) -> Any:
     """Some rows of an Arrow table, without the column that names groups."""
     rest = table.remove_column(place)
     for k, kind in enumerate(rest.schema.types):

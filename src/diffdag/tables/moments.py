@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.atomic import write_atomic
 from diffdag._base.checks import check_text, default_names
 from diffdag._base.errors import InputError
@@ -350,7 +350,7 @@ def _frozen(values: ArrayLike) -> FloatArray:
     return array
 
 
-def _check(names: tuple[str, ...], sound: NDArray[np.bool_]) -> None:
+def _check(names: tuple[str, ...], sound: BoolArray) -> None:
     """Refuse repeated names, and variables whose moments are not finite."""
     if len(set(names)) < len(names):
         raise InputError("moments name a variable twice; names must differ")

@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words
 
@@ -232,7 +230,7 @@ def find_useless(
     ]
 
 
-def check_varies(names: Sequence[str], constant: NDArray[np.bool_], label: str) -> None:
+def check_varies(names: Sequence[str], constant: BoolArray, label: str) -> None:
     """Refuse columns that never change within one table."""
     raise_problems(find_useless("constant", (list(compress(names, constant)), ()), (label, "")))
 

@@ -31,12 +31,12 @@ from itertools import compress
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.words import join_names
@@ -206,7 +206,7 @@ def _rank_moments(
     return moments, max(1.0, sum(losses) / 2)
 
 
-def _warn_if_apart(names: Sequence[str], apart: NDArray[np.bool_]) -> None:
+def _warn_if_apart(names: Sequence[str], apart: BoolArray) -> None:
     """Say of which variables the ranks cannot tell whether the variance changed."""
     if apart.any():
         warnings.warn(

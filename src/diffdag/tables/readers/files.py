@@ -28,6 +28,7 @@ from diffdag.tables.readers.h5ad import read_cells
 from diffdag.tables.readers.npy import load_array, load_arrays
 from diffdag.tables.readers.provenance import line_words, mark_origin
 
+_KINDS = (*TEXT, *PARQUET, *FEATHER, *ARRAYS)
 # What spreadsheets and people write where a number is missing.
 MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "k.A."]
 
@@ -80,7 +81,6 @@ def read_table(
     """
     path = Path(path)
     kind = kind_of(path)
-    reader = _READERS.get(kind)
     check_file(path)
     if path.suffix.lower() == CELLS:
         with reading(path, kind):
@@ -88,14 +88,14 @@ def read_table(
     if layer is not None or genes is not None:
         option = "layer" if layer is not None else "genes"
         raise InputError(Option(option), f" is about .h5ad files, and '{path}' is none; leave it out")
-    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
-        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
+    if kind not in _KINDS or (path.suffix.lower() == ".gz" and kind not in TEXT):
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_KINDS, CELLS))}")
     with reading(path, kind):
-        table = reader(path, text)
+        table = _read_text(path, text) if kind in TEXT else _read_binary(path, kind)
         # What damage would otherwise show later, or end the program: names, offsets, texts.
         _ = table.column_names, table.schema.pandas_metadata
         table.validate(full=True)
-    return table if reader is _read_text else mark_origin(table, path)
+    return table if kind in TEXT else mark_origin(table, path)
 
 
 def check_file(path: Path) -> None:
@@ -183,24 +183,18 @@ def report_text_error(
             raise_problems(find_text([unfit]))
 
 
-def _read_parquet(path: Path, text: Sequence[str]) -> Any:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
+def _read_binary(path: Path, kind: str) -> Any:
+    if kind in PARQUET:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
 
-    with pq.ParquetFile(path) as file:
-        return file.read()
+        with pq.ParquetFile(path) as file:
+            return file.read()
+    if kind in FEATHER:
+        from pyarrow import feather  # noqa: PLC0415
 
-
-def _read_feather(path: Path, text: Sequence[str]) -> Any:
-    from pyarrow import feather  # noqa: PLC0415
-
-    return feather.read_table(path)
-
-
-def _read_npy(path: Path, text: Sequence[str]) -> Any:
-    return _table_from_array(load_array(path), None, path)
-
-
-def _read_npz(path: Path, text: Sequence[str]) -> Any:
+        return feather.read_table(path)
+    if kind == ".npy":
+        return _table_from_array(load_array(path), None, path)
     arrays = load_arrays(path)
     names = arrays.pop("names", arrays.pop("columns", None))
     if len(arrays) != 1:
@@ -221,11 +215,3 @@ def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Pat
     numeric = array.dtype.kind in "iuf"
     columns = np.ascontiguousarray(array.T, dtype=np.float64 if numeric else None)  # any byte order and width
     return pa.table([pa.array(column) for column in columns], names=list(given))
-
-
-_READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
-    **dict.fromkeys(TEXT, _read_text),
-    **dict.fromkeys(PARQUET, _read_parquet),
-    **dict.fromkeys(FEATHER, _read_feather),
-    **dict(zip(ARRAYS, (_read_npy, _read_npz), strict=True)),
-}

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, join_names, using
 from diffdag.tables.problems import check_column_names
@@ -36,14 +35,14 @@ class Cells:
     names: tuple[str, ...]  # of these genes
     obs: pd.DataFrame  # what is known of each of these cells, such as its condition
     matrix: Any  # values of all cells and all genes: an array, a sparse matrix, or either in a file
-    rows: NDArray[np.intp]  # which cells these are, in increasing order
-    columns: NDArray[np.intp]  # which genes
+    rows: IndexArray  # which cells these are, in increasing order
+    columns: IndexArray  # which genes
 
-    def take(self, chosen: NDArray[np.bool_]) -> Cells:
+    def take(self, chosen: BoolArray) -> Cells:
         """Some of the cells."""
         return replace(self, obs=self.obs[chosen], rows=self.rows[chosen])
 
-    def keep(self, chosen: NDArray[np.bool_]) -> Cells:
+    def keep(self, chosen: BoolArray) -> Cells:
         """Some of the genes."""
         return replace(self, names=tuple(compress(self.names, chosen)), columns=self.columns[chosen])
 

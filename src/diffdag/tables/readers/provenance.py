@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from diffdag._base.arrays import BoolArray
 
 _KEY, _KEPT = b"diffdag", b"diffdag rows"
 
@@ -41,7 +42,7 @@ def mark_origin(table: Any, path: Path, *, lines: bool = False, decimal: str = "
     return _marked(table, Origin(str(path), table.num_rows, lines, decimal))
 
 
-def mark_group(part: Any, whole: Any, kept: NDArray[np.bool_], group: str) -> Any:
+def mark_group(part: Any, whole: Any, kept: BoolArray, group: str) -> Any:
     """Let some rows of a table know their file, and which rows of it they are."""
     origin = origin_of(whole)
     if origin is None or origin.group is not None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.parallel import one_blas_thread
@@ -129,7 +130,7 @@ class _Rows:
                 self._flush()
             start = stop
 
-    def _clean(self, part: NDArray[np.float64], file: Part) -> int:
+    def _clean(self, part: FloatArray, file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
         _refuse("infinite", np.isinf(part), self.names, self.row, file)
         gaps = np.isnan(part)
@@ -170,7 +171,7 @@ def _numbers(column: Any) -> NDArray[Any]:
     return to_float(pa.chunked_array([column]))
 
 
-def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part) -> None:
+def _refuse(kind: str, bad: BoolArray, names: Sequence[str], before: int, file: Part) -> None:
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
