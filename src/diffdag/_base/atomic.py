@@ -14,6 +14,7 @@ from pathlib import Path
 
 PATIENCE = 10.0  # seconds to wait for another program that writes to the same folder
 PAUSE = 0.02
+_KINDS = ("new", "old")  # of temporary folders
 JOURNAL = ".journal"  # ending of files that programs append to, kept beside a result
 
 
@@ -73,7 +74,7 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
     if place in (Path.cwd(), *Path.cwd().parents):
         return False
     mark = secrets.token_hex(6)
-    new, old = (place.with_name(f"{place.name}.{mark}{kind}.tmp") for kind in ("new", "old"))
+    new, old = (place.with_name(f"{place.name}.{mark}{kind}.tmp") for kind in _KINDS)
     try:
         if not _prepare(place, new, {*contents, *stale}):
             return False
@@ -88,7 +89,7 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
 def _prepare(place: Path, new: Path, own: Collection[str]) -> bool:
     """Make a folder to replace another, with its journals; whether all else in that one is `own` files."""
     with contextlib.suppress(OSError):  # the folder around it cannot be written to, or there are no links
-        for left in _leftovers(place.parent, place.name):
+        for left in _leftovers(place.parent, place.name, *_KINDS):
             shutil.rmtree(left, ignore_errors=True)
         new.mkdir()
         before, after = place.stat(), new.stat()
@@ -141,7 +142,7 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
     with folder_lock(place) as alone:
         for target, start in starts.items() if alone else ():
             with contextlib.suppress(OSError):
-                for left in _leftovers(target.parent, start):
+                for left in _leftovers(target.parent, start, ""):
                     left.unlink()
         try:
             for target, data in targets.items():
@@ -158,9 +159,10 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
             raise
 
 
-def _leftovers(folder: Path, start: str) -> list[Path]:
+def _leftovers(folder: Path, start: str, *ends: str) -> list[Path]:
     """What programs that were killed while they wrote the same files have left behind."""
-    return list(folder.glob(f"{glob.escape(start)}.{'[0-9a-f]' * 12}*.tmp"))
+    mark = f"{glob.escape(start)}.{'[0-9a-f]' * 12}"
+    return [left for end in ends for left in folder.glob(f"{mark}{end}.tmp")]
 
 
 def _write_new(path: Path, data: str | bytes) -> None:

@@ -139,9 +139,9 @@ def as_arrow(table: Any, label: str) -> Any:
 
 def _is_numeric(column: Any) -> bool:
     if isinstance(column, pa.ChunkedArray):
-        kind = column.type
-        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-        return pa.types.is_null(kind) or any(test(kind) for test in tests)
+        kinds = pa.types
+        tests = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal, kinds.is_null)
+        return any(test(column.type) for test in tests)
     if column.dtype == object:
         return all(_is_number(value) or is_missing(value) for value in column)
     if isinstance(column, np.ndarray):

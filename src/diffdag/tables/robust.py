@@ -34,11 +34,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
-from threadpoolctl import threadpool_limits
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.words import join_names
 from diffdag.tables.effective_rows import check_table, independent_rows, with_effective_rows
 from diffdag.tables.moments import Moments
@@ -252,7 +252,7 @@ def rank_variance_inflation(table: FloatArray, scores: FloatArray, matrix: Float
     chosen, scores = table[rows, columns], scores[:, columns]
     omega = np.linalg.pinv(np.corrcoef(scores, rowvar=False), rcond=1e-10, hermitian=True)
     total, squares = np.zeros((count, count)), np.zeros((count, count))
-    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+    with one_blas_thread():  # many small products: threads would only wait for each other
         for influence in _influences(chosen, scores[rows], matrix[np.ix_(columns, columns)]):
             effect = omega @ influence @ omega
             total += effect
