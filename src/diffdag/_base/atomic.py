@@ -135,14 +135,13 @@ def _remove(place: Path, names: Collection[str]) -> None:
 
 def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
     """Write all files next to those that they replace, then replace one after the other."""
-    starts = {target: f".{target.name[:40]}" for target in targets}
     temporary = {
-        target: target.with_name(f"{start}.{secrets.token_hex(6)}.tmp") for target, start in starts.items()
+        target: target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.tmp") for target in targets
     }
     with folder_lock(place) as alone:
-        for target, start in starts.items() if alone else ():
+        for target in targets if alone else ():
             with contextlib.suppress(OSError):
-                for left in _leftovers(target.parent, start, ""):
+                for left in _leftovers(target.parent, f".{target.name[:40]}", ""):
                     left.unlink()
         try:
             for target, data in targets.items():
@@ -166,10 +165,8 @@ def _leftovers(folder: Path, start: str, *ends: str) -> list[Path]:
 
 
 def _write_new(path: Path, data: str | bytes) -> None:
-    # O_EXCL: never someone else's file; 0o666: the permissions that the user's umask allows.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with path.open("xb") as stream:  # never someone else's file
             stream.write(data.encode("utf-8") if isinstance(data, str) else data)
             stream.flush()
             os.fsync(stream.fileno())

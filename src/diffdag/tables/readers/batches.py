@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from diffdag._base.errors import InputError
+from diffdag.tables.readers.csv_dialect import read_header
 from diffdag.tables.readers.endings import PARQUET, TEXT, kind_of
-from diffdag.tables.readers.files import check_file, header_of, reading, report_text_error, text_options
+from diffdag.tables.readers.files import check_file, explaining, reading, text_options
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Kind = Literal["parquet", "text"]
@@ -101,37 +102,30 @@ class Text:
     def __init__(self, path: Path) -> None:
         self.path, self._kind = path, kind_of(path) if kind_of(path) in TEXT else ".csv"
         with reading(path, self._kind):
-            self.header = header_of(path)
+            self.header = read_header(path)
             options = text_options(self.header)
-            try:
-                with pa.csv.open_csv(path, **options) as reader:
-                    schema = reader.schema
-            except pa.ArrowInvalid:
-                report_text_error(path, options, _exhaust)
-                raise
-        self._raw = schema.names
+            with explaining(path, options, _exhaust), pa.csv.open_csv(path, **options) as reader:
+                schema = reader.schema
         # Whole numbers may be followed by others, and gaps by anything.
         numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
-        self._types = [pa.float64() if any(is_a(kind) for is_a in numbers) else kind for kind in schema.types]
+        types = [pa.float64() if any(is_a(kind) for is_a in numbers) else kind for kind in schema.types]
         stripped = [name.strip() for name in schema.names]
-        self.head = pa.schema(list(zip(stripped, self._types, strict=True))).empty_table()
+        self._fields = dict(zip(stripped, zip(schema.names, types, strict=True), strict=True))
+        self.head = pa.schema(list(zip(stripped, types, strict=True))).empty_table()
 
     def batches(self, names: Sequence[str]) -> Batches:
         """Batches of rows with these columns."""
         options = text_options(self.header)
-        place = {name.strip(): k for k, name in enumerate(self._raw)}
-        raw = [self._raw[place[name]] for name in names]
-        types = [self._types[place[name]] for name in names]
-        options["convert_options"].include_columns = raw
-        options["convert_options"].column_types = dict(zip(raw, types, strict=True))
-        with reading(self.path, self._kind):
-            try:
-                with pa.csv.open_csv(self.path, **options) as reader:
-                    for batch in reader:
-                        yield batch.rename_columns(list(names))
-            except pa.ArrowInvalid:
-                report_text_error(self.path, options, _exhaust, self.head.column_names)
-                raise
+        types = dict(self._fields[name] for name in names)
+        options["convert_options"].include_columns = list(types)
+        options["convert_options"].column_types = types
+        with (
+            reading(self.path, self._kind),
+            explaining(self.path, options, _exhaust, self.head.column_names),
+            pa.csv.open_csv(self.path, **options) as reader,
+        ):
+            for batch in reader:
+                yield batch.rename_columns(list(names))
 
 
 Part = Parquet | Text

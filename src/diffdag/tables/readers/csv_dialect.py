@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diffdag._base.errors import InputError
+from diffdag.tables.readers.endings import kind_of
 from diffdag.tables.readers.provenance import open_text
 
 _DELIMITERS = ",;\t|"
@@ -30,8 +31,8 @@ class Header:
     size: int  # characters of the line with the names
 
 
-def read_header(path: Path, delimiter: str | None = None) -> Header:
-    """Look at the first lines of a text file; a `delimiter` of None is the one that the header uses most."""
+def read_header(path: Path) -> Header:
+    """Look at the first lines of a text file; except in TSV, its delimiter is the one the header uses most."""
     with open_text(path) as file:
         number, line = next(((k, text) for k, text in enumerate(file, start=1) if text != "\n"), (1, ""))
         sample = file.read(_SAMPLE)
@@ -42,7 +43,7 @@ def read_header(path: Path, delimiter: str | None = None) -> Header:
     # Of a line of numbers, commas may be the most frequent delimiter and be none.
     if any(_looks_like_data(_fields(line, mark), mark) for mark in _DELIMITERS if mark in unquoted):
         raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
-    delimiter = delimiter or max(_DELIMITERS, key=unquoted.count)
+    delimiter = "\t" if kind_of(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
     decimal = "."
     if delimiter != "," and "," in sample:
         whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind(delimiter) + 1]

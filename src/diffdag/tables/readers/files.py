@@ -130,21 +130,13 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def _read_text(path: Path, text: Sequence[str]) -> Any:
-    header = header_of(path)
+    header = read_header(path)
     options = text_options(header)
     options["convert_options"].column_types = dict.fromkeys(text, pa.string())
-    try:
+    with explaining(path, options, pa.csv.read_csv):
         table = pa.csv.read_csv(path, **options)
-    except pa.ArrowInvalid:
-        report_text_error(path, options, pa.csv.read_csv)
-        raise
     named = table.rename_columns([name.strip() for name in table.column_names])
     return mark_origin(named, path, lines=True, decimal=header.decimal)
-
-
-def header_of(path: Path) -> Header:
-    """How a text file is written."""
-    return read_header(path, "\t" if kind_of(path) == ".tsv" else None)
 
 
 def text_options(header: Header) -> dict[str, Any]:
@@ -157,16 +149,25 @@ def text_options(header: Header) -> dict[str, Any]:
     }
 
 
-def report_text_error(
+@contextmanager
+def explaining(
     path: Path, options: dict[str, Any], read: Callable[..., object], names: Sequence[str] = ()
-) -> None:
+) -> Iterator[None]:
     """Read again for the number of the row that Arrow refused: with threads rows are not counted.
 
     `names` are those of the columns, where `read` may also find fields that are not of the type asked for.
     """
-    options["read_options"].use_threads = False
     try:
-        read(path, **options)
+        yield
+    except pa.ArrowInvalid:
+        options["read_options"].use_threads = False
+        _explain(path, partial(read, path, **options), names)
+        raise
+
+
+def _explain(path: Path, read: Callable[[], object], names: Sequence[str]) -> None:
+    try:
+        read()
     except pa.ArrowInvalid as error:
         ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
         if ragged:
