@@ -22,6 +22,13 @@ _PAGE_NAMES = {"columns": "the columns chosen", "drop": "the columns left out", 
 class Option:
     """An option that a message speaks of; each reader sees it as it would be typed.
 
+    Parameters
+    ----------
+    name : str
+        As in Python.
+    value : str, number or tuple of str, optional
+        Left out, the option itself is meant, whatever its value.
+
     Examples
     --------
     >>> option = Option("drop", ("Sample ID", "day"))
@@ -29,8 +36,8 @@ class Option:
     ("drop=['Sample ID', 'day']", "--drop 'Sample ID,day'", 'the columns left out')
     """
 
-    name: str  # as in Python
-    value: object = None  # left out, the option itself is meant, whatever its value
+    name: str
+    value: object = None
 
     def spell(self, audience: Audience) -> str:
         """The option as this reader knows it."""
