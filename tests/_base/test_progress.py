@@ -34,13 +34,11 @@ def test_nothing_is_drawn_without_a_terminal_or_a_wish(monkeypatch, wish):
     assert stream.getvalue() == ""
 
 
-@pytest.mark.parametrize(
-    ("total", "quick", "expected"), [(3, False, "2/3"), (None, True, "2 rows"), (3, True, "2/3")]
-)
-def test_a_bar_on_a_terminal(monkeypatch, capsys, total, quick, expected):
+@pytest.mark.parametrize(("total", "expected"), [(3, "2/3"), (None, "2 rows")])
+def test_a_bar_on_a_terminal(monkeypatch, capsys, total, expected):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with show_progress(True, "Reading", total, quick=quick) as advance:
+    with show_progress(True, "Reading", total) as advance:
         advance(2)
     drawn = stream.getvalue()
     assert "Reading" in drawn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
-import re
 import secrets
 import shutil
 import time
@@ -14,27 +14,16 @@ from pathlib import Path
 
 PATIENCE = 10.0  # seconds to wait for another program that writes to the same folder
 PAUSE = 0.02
+_KINDS = ("new", "old")  # of temporary folders
 JOURNAL = ".journal"  # ending of files that programs append to, kept beside a result
 
 
 def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
-    """Write a file completely or not at all.
+    """Write a file completely or not at all; its folder must exist.
 
     The data goes to a temporary file in the same folder, is flushed to disk, and then takes the
     place of `path` in one step. On failure the temporary file is removed and an older `path` stays
-    as it was.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write; its folder must exist.
-    data : str or bytes
-        Text is stored as UTF-8, with line ends as they are.
-
-    Returns
-    -------
-    Path
-        The path written.
+    as it was. Text is stored as UTF-8, with line ends as they are.
 
     Examples
     --------
@@ -66,11 +55,6 @@ def write_together(
         What each file is to hold, by its name in the folder.
     stale : collection of str
         Files of an earlier result, which go.
-
-    Returns
-    -------
-    list of Path
-        The paths written.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -90,7 +74,7 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
     if place in (Path.cwd(), *Path.cwd().parents):
         return False
     mark = secrets.token_hex(6)
-    new, old = (place.with_name(f"{place.name}.{mark}{kind}.tmp") for kind in ("new", "old"))
+    new, old = (place.with_name(f"{place.name}.{mark}{kind}.tmp") for kind in _KINDS)
     try:
         if not _prepare(place, new, {*contents, *stale}):
             return False
@@ -105,9 +89,8 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
 def _prepare(place: Path, new: Path, own: Collection[str]) -> bool:
     """Make a folder to replace another, with its journals; whether all else in that one is `own` files."""
     with contextlib.suppress(OSError):  # the folder around it cannot be written to, or there are no links
-        for left in place.parent.iterdir():  # of programs that were killed
-            if re.fullmatch(re.escape(place.name) + r"\.[0-9a-f]{12}(new|old)\.tmp", left.name):
-                shutil.rmtree(left, ignore_errors=True)
+        for left in _leftovers(place.parent, place.name, *_KINDS):
+            shutil.rmtree(left, ignore_errors=True)
         new.mkdir()
         before, after = place.stat(), new.stat()
         new.chmod(before.st_mode)
@@ -152,10 +135,14 @@ def _remove(place: Path, names: Collection[str]) -> None:
 
 def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
     """Write all files next to those that they replace, then replace one after the other."""
-    temporary = {target: target.with_name(_temporary_name(target, secrets.token_hex(6))) for target in targets}
+    temporary = {
+        target: target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.tmp") for target in targets
+    }
     with folder_lock(place) as alone:
-        if alone:
-            _remove_leftovers(targets)
+        for target in targets if alone else ():
+            with contextlib.suppress(OSError):
+                for left in _leftovers(target.parent, f".{target.name[:40]}", ""):
+                    left.unlink()
         try:
             for target, data in targets.items():
                 _write_new(temporary[target], data)
@@ -171,15 +158,15 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
             raise
 
 
-def _temporary_name(target: Path, mark: str) -> str:
-    return f".{target.name[:40]}.{mark}.tmp"
+def _leftovers(folder: Path, start: str, *ends: str) -> list[Path]:
+    """What programs that were killed while they wrote the same files have left behind."""
+    mark = f"{glob.escape(start)}.{'[0-9a-f]' * 12}"
+    return [left for end in ends for left in folder.glob(f"{mark}{end}.tmp")]
 
 
 def _write_new(path: Path, data: str | bytes) -> None:
-    # O_EXCL: never someone else's file; 0o666: the permissions that the user's umask allows.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with path.open("xb") as stream:  # never someone else's file
             stream.write(data.encode("utf-8") if isinstance(data, str) else data)
             stream.flush()
             os.fsync(stream.fileno())
@@ -192,17 +179,6 @@ def attach_path(error: OSError, place: Path) -> None:
     """Let an error say where a write failed, which those of the system do not."""
     if error.errno is not None and error.filename is None:
         error.filename = str(place)
-
-
-def _remove_leftovers(targets: Collection[Path]) -> None:
-    """Remove the temporary files of earlier programs that were killed while they wrote the same files."""
-    for parent in {target.parent for target in targets}:
-        names = {re.escape(target.name[:40]) for target in targets if target.parent == parent}
-        ours = re.compile(rf"\.({'|'.join(sorted(names))})\.[0-9a-f]{{12}}\.tmp")
-        with contextlib.suppress(OSError):
-            for name in os.listdir(parent):
-                if ours.fullmatch(name):
-                    (parent / name).unlink()
 
 
 @contextlib.contextmanager

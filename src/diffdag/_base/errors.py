@@ -22,30 +22,14 @@ FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong with tables, and what can be done about it.
+    """Something that is wrong with tables, and what can be done about it."""
 
-    Parameters
-    ----------
-    kind : str
-        A short code, such as "text", "missing", "constant", "dependent", "unmatched" or "too-few-rows".
-    what : str
-        What is wrong and where, in words.
-    columns : tuple of str
-        The columns at fault.
-    remedies : tuple of Option
-        Options that would do: which columns, or rows, to leave out.
-    advice : str
-        What else would do, in words.
-    them : str
-        What to call the columns to be left out.
-    """
-
-    kind: str
-    what: str
-    columns: tuple[str, ...] = ()
-    remedies: tuple[Option, ...] = ()
-    advice: str = ""
-    them: str = ""
+    kind: str  # such as "text", "missing", "constant", "dependent", "unmatched" or "too-few-rows"
+    what: str  # what is wrong and where, in words
+    columns: tuple[str, ...] = ()  # those at fault
+    remedies: tuple[Option, ...] = ()  # options that would do: which columns, or rows, to leave out
+    advice: str = ""  # what else would do, in words
+    them: str = ""  # what to call the columns to be left out
 
     @property
     def drop(self) -> tuple[str, ...]:

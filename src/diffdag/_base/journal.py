@@ -1,6 +1,6 @@
 """The rows of a long run, kept as they come: an interrupted run loses at most the row in flight.
 
-One JSON object a line. The first line says what the run is; another with other settings is refused. Every
+One JSON object per line. The first line says what the run is; another with other settings is refused. Every
 row is on the disk before the next one is asked for. What a killed run left of its last line is cut off.
 """
 
@@ -23,13 +23,7 @@ Row = dict[str, Any]
 class Journal:
     """A file of rows that only grows.
 
-    Parameters
-    ----------
-    path : Path
-    about : mapping
-        The settings the rows belong to, JSON values only.
-    key : sequence of str
-        The columns that tell rows apart.
+    The rows belong to the settings in `about`, JSON values only; the columns in `key` tell them apart.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any], key: tuple[str, ...]) -> None:
@@ -45,7 +39,11 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b", buffering=0) as file:
             _lock(file, self.path)
-            self._read(file)
+            file.seek(0)
+            whole = self._parse(file.read())
+            file.truncate(whole)
+            if not whole:
+                self._write(file, self._about)
             self._file = file
             try:
                 yield self
@@ -68,13 +66,6 @@ class Journal:
     def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """What tells this row from the others."""
         return tuple(row[name] for name in self.key)
-
-    def _read(self, file: IO[bytes]) -> None:
-        file.seek(0)
-        whole = self._parse(file.read())
-        file.truncate(whole)
-        if not whole:
-            self._write(file, self._about)
 
     def _parse(self, content: bytes, unknown: Collection[str] = ()) -> int:
         """Take over the rows; how many bytes are whole lines."""

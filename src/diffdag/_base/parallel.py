@@ -100,8 +100,7 @@ def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
     >>> collect([(1, "b"), (0, "a")])
     ['a', 'b']
     """
-    results = dict(numbered)
-    return [results[number] for number in range(len(results))]
+    return [result for _, result in sorted(numbered, key=operator.itemgetter(0))]
 
 
 @contextlib.contextmanager

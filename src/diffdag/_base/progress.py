@@ -7,12 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from diffdag._base.errors import InputError
-
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
 
 ProgressCallback = Callable[[int, int | None, str], object]  # steps done, their number, what is being done
 Progress = bool | ProgressCallback | None
@@ -29,9 +26,7 @@ class Advance(Protocol):
 
 
 @contextmanager
-def show_progress(
-    progress: Progress, title: str, total: int | None = None, done: int = 0, *, quick: bool = False
-) -> Iterator[Advance]:
+def show_progress(progress: Progress, title: str, total: int | None = None, done: int = 0) -> Iterator[Advance]:
     """Show how much of some work is done.
 
     Parameters
@@ -43,8 +38,6 @@ def show_progress(
         What is being done.
     total, done : int
         Number of steps, None if not known, and those done before.
-    quick : bool
-        Whether steps are many and quick, such as rows of a file, rather than few and slow.
 
     Yields
     ------
@@ -60,46 +53,37 @@ def show_progress(
     2 3 work
     3 3 work
     """
-    if progress is True:
-        with _bar(title, total, done, quick) as advance:
-            yield advance
-    elif progress is None or progress is False:
-        yield _nothing
-    else:
-        report = _telling(progress)
-        report(done, total, title)  # that it has begun: starting workers takes seconds
+    with progress_callback(progress, title) as callback:
 
-        def tell(steps: int = 1, /) -> None:
+        def advance(steps: int = 1, /) -> None:
             nonlocal done
             done += steps
-            report(done, total, title)
+            if callback is not None:
+                callback(done, total, title)
 
-        yield tell
-        if isinstance(report, _Throttled):
-            report.finish(title)
+        advance(0)  # that it has begun: starting workers takes seconds
+        yield advance
 
 
 @contextmanager
 def progress_callback(progress: Progress, title: str) -> Iterator[ProgressCallback | None]:
     """One function to tell of all the pieces of some work; None where nobody wants to know.
 
-    Parameters
-    ----------
-    progress : bool, callable or None
-        As for `show_progress`; True gives a bar a piece.
-    title : str
-        What is going on before anything is told.
+    See `show_progress`; True gives one bar per piece, and `title` is shown before anything is told.
     """
     if progress is True:
-        with show_bars(title) as told:
-            yield told
+        with show_bars(title) as callback:
+            yield callback
     elif progress is None or progress is False:
         yield None
+    elif isinstance(progress, Unthrottled):
+        yield progress
+    elif callable(progress):
+        throttled = progress if isinstance(progress, _Throttled) else _Throttled(progress)
+        yield throttled
+        throttled.finish()
     else:
-        report = _telling(progress)
-        yield report
-        if isinstance(report, _Throttled):
-            report.finish()
+        raise InputError(f"progress must be True, False, None or a function; it is {progress!r}")
 
 
 class Unthrottled:
@@ -118,74 +102,49 @@ class _Throttled:
 
     def __init__(self, told: ProgressCallback) -> None:
         self.told = told
-        self.latest: dict[str, tuple[int, int | None]] = {}  # by what is being done
-        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told
+        self.said: dict[str, tuple[int, float]] = {}  # steps and time when it was told, by what is being done
+        self.unsaid: dict[str, tuple[int, int | None]] = {}  # steps since
 
     def __call__(self, done: int, total: int | None, what: str, /) -> None:
-        self.latest[what] = done, total
         before, when = self.said.get(what, (-1, -math.inf))
         if total is None:
             due = time.monotonic() - when >= SECONDS
         else:
             due = total <= TOLD or done >= total or done * TOLD // total != before * TOLD // total
+        self.unsaid[what] = done, total
         if due:
             self._say(what)
 
     def _say(self, what: str) -> None:
-        done, total = self.latest[what]
+        done, total = self.unsaid.pop(what)
         self.said[what] = done, time.monotonic()
         self.told(done, total, what)
 
-    def finish(self, *pieces: str) -> None:
-        """Tell the last step of some pieces of work, or of all, if it was not told."""
-        for what in pieces or list(self.latest):
-            if what in self.latest and self.said[what][0] != self.latest[what][0]:
-                self._say(what)
-
-
-def _telling(progress: object) -> ProgressCallback:
-    if isinstance(progress, Unthrottled | _Throttled):
-        return progress
-    if not callable(progress):
-        raise InputError(f"progress must be True, False, None or a function; it is {progress!r}")
-    return _Throttled(progress)
-
-
-def _nothing(steps: int = 1, /) -> None:
-    pass
+    def finish(self) -> None:
+        """Tell the last step of each piece of work, if it was not told."""
+        for what in list(self.unsaid):
+            self._say(what)
 
 
 @contextmanager
 def show_bars(title: str) -> Iterator[ProgressCallback | None]:
-    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn.
-
-    Parameters
-    ----------
-    title : str
-        What is going on before anything is told.
-    """
-    if in_notebook():
-        from diffdag._base.notebook_bars import NotebookBars  # noqa: PLC0415
-
-        with NotebookBars(title) as drawn:
-            yield Unthrottled(drawn.tell)
-        return
-    if not sys.stderr.isatty():
+    """A function that draws one bar for each kind of work it is told of; None where bars cannot be drawn."""
+    notebook = in_notebook()
+    if not notebook and not sys.stderr.isatty():
         yield None
         return
-    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
-    from rich.console import Console  # noqa: PLC0415
+    from diffdag._base.bars import open_bars  # noqa: PLC0415 - only where they are drawn
 
-    with rich.Progress(*_columns(), console=Console(stderr=True), speed_estimate_period=120) as bars:
+    with open_bars(notebook=notebook) as bars:
         tasks = {"": bars.add_task(title, total=None)}
 
         def tell(done: int, total: int | None, what: str) -> None:
             bars.update(tasks[""], visible=False)
             if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
+                tasks[what] = bars.add_task(what, total=total, completed=done)
             if done < bars.tasks[tasks[what]].completed:
                 bars.reset(tasks[what])  # the same work for the next comparison
-            bars.update(tasks[what], completed=done, total=total)
+            bars.update(tasks[what], completed=done, total=total, refresh=notebook)
 
         yield Unthrottled(tell)
 
@@ -195,53 +154,3 @@ def in_notebook() -> bool:
     library = sys.modules.get("IPython")
     shell = None if library is None else library.get_ipython()
     return getattr(shell, "kernel", None) is not None
-
-
-def _columns(quick: bool = False, total: int | None = 1) -> list[ProgressColumn]:
-    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
-
-    count = (
-        rich.TextColumn("{task.completed:,.0f} rows") if quick and total is None else rich.MofNCompleteColumn()
-    )
-    return [
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        count,
-        rich.TextColumn("elapsed"),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("left"),
-        rich.TimeRemainingColumn(),
-    ]
-
-
-@contextmanager
-def _bar(title: str, total: int | None, done: int, quick: bool) -> Iterator[Advance]:
-    if in_notebook():
-        from diffdag._base.notebook_bars import NotebookBars  # noqa: PLC0415
-
-        with NotebookBars(title) as drawn:
-            drawn.tell(done, total, title)
-
-            def count(steps: int = 1, /) -> None:
-                nonlocal done
-                done += steps
-                drawn.tell(done, total, title)
-
-            yield count
-        return
-    if not sys.stderr.isatty():
-        yield _nothing
-        return
-    from rich import progress as rich  # noqa: PLC0415 - only on a terminal
-    from rich.console import Console  # noqa: PLC0415
-
-    period = 10 if quick else 120  # seconds from which the speed is estimated
-    with rich.Progress(
-        *_columns(quick, total), console=Console(stderr=True), speed_estimate_period=period
-    ) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-
-        def advance(steps: int = 1, /) -> None:
-            bar.advance(task, steps)
-
-        yield advance

@@ -26,12 +26,7 @@ def block_rows(p: int) -> int:
 
 
 class Accumulator:
-    """Number of rows, mean and scatter of the blocks added so far.
-
-    Parameters
-    ----------
-    p : int
-        Number of columns.
+    """Number of rows, mean and scatter of the blocks of p columns added so far.
 
     Examples
     --------

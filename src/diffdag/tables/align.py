@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import Problem, raise_problems
 from diffdag._base.words import plural
 from diffdag.tables.columns import CellSource
@@ -26,7 +25,7 @@ from diffdag.tables.problems import (
 )
 from diffdag.tables.readers.h5ad import shared_genes
 
-Places = tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]
+Places = tuple[IndexArray | None, IndexArray | None]
 
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
@@ -37,23 +36,14 @@ _APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the ta
 class Tables:
     """Two tables over the same variables in the same order, all values finite.
 
-    Attributes
-    ----------
-    first, second : ndarray of shape (n1, p) and (n2, p)
-        The values; read-only, and possibly a view of what the caller passed in.
-    names : tuple of str
-        The p variables.
-    notes : tuple of str
-        What was done on the way in, one sentence each.
-    places : pair of ndarray or None
-        Where the rows stood in what the caller passed in, counted from 0; None where all are there.
+    The arrays are read-only, and possibly views of what the caller passed in.
     """
 
     first: FloatArray
     second: FloatArray
     names: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    places: Places = (None, None)
+    notes: tuple[str, ...] = ()  # what was done on the way in, one sentence each
+    places: Places = (None, None)  # where the rows stood, counted from 0; None where all are there
 
 
 def align_tables(
@@ -75,18 +65,12 @@ def align_tables(
         an error: the names of the array would be a guess. A first column without a name, as R and pandas
         write row labels, is left out with a note. Of AnnData objects, ``X`` is used, one column per gene; genes
         that do not vary in both are left out with a note unless `columns` names them.
-    columns : sequence of str, optional
-        The variables to compare, in this order.
-    drop : sequence of str, optional
-        Columns to leave out; each has to be in at least one table.
+    columns, drop : sequence of str, optional
+        The variables to compare, in this order, and columns to leave out; each has to be in at least one table.
     missing : {"error", "drop"}
         "drop" leaves out the rows with missing values and notes how many.
     labels : pair of str
-        What messages call the tables.
-
-    Returns
-    -------
-    Tables
+        What messages call the tables, unless these know their files or groups.
 
     Raises
     ------
@@ -109,7 +93,8 @@ def align_tables(
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
     seen = inspect_columns(first, second, columns=columns, drop=drop, labels=labels)
-    kept = _complete_rows(seen)
+    rows = _complete_rows(seen)
+    kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
     found = seen.problems()
     enough = all(len(array) >= LEAST_ROWS for array in kept)
     if missing == "error":
@@ -126,16 +111,15 @@ def align_tables(
     for array in kept:
         array.flags.writeable = False
     notes = _label_notes(seen, labels) + shared + _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels)
-    places = (_places(seen.arrays[0], kept[0]), _places(seen.arrays[1], kept[1]))
-    return Tables(kept[0], kept[1], seen.names, tuple(notes), places)
+    return Tables(kept[0], kept[1], seen.names, tuple(notes), (rows[0], rows[1]))
 
 
-def _complete_rows(seen: Inspection) -> list[FloatArray]:
-    """The rows without missing values; columns that are empty in a table do not count."""
+def _complete_rows(seen: Inspection) -> list[IndexArray | None]:
+    """Which rows have no missing values, None for all; columns that are empty in a table do not count."""
     empty = [found.gaps == len(array) for found, array in zip(seen.measures, seen.arrays, strict=True)]
     some = ~(empty[0] | empty[1])
     return [
-        array[~(np.isnan(array) & some).any(axis=1)] if found.gaps.any() else array
+        np.flatnonzero(~(np.isnan(array) & some).any(axis=1)) if found.gaps.any() else None
         for array, found in zip(seen.arrays, seen.measures, strict=True)
     ]
 
@@ -151,19 +135,13 @@ def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Prob
     return found + find_extreme_scales(seen.names, spreads, seen.labels)
 
 
-def _places(before: FloatArray, after: FloatArray) -> NDArray[np.intp] | None:
-    """Where the rows that are left stood; only those with a missing value are gone."""
-    return None if len(after) == len(before) else np.flatnonzero(~np.isnan(before).any(axis=1))
-
-
 def _find_few(seen: Inspection, kept: list[FloatArray], columns: int, missing: Missing) -> list[Problem]:
     """Whether too few columns or rows are left."""
     found: list[Problem] = [] if columns > 1 else find_few(LEAST_ROWS, columns, seen.labels[0])
     for before, after, label in zip(seen.arrays, kept, seen.labels, strict=True):
-        if missing == "drop" and len(after) < len(before):
-            found += find_few(len(after), 2, label, "without missing values")
-        else:
-            found += find_few(len(before), 2, label)
+        dropped = missing == "drop" and len(after) < len(before)
+        rows = "without missing values" if dropped else "of data"
+        found += find_few(len(after if dropped else before), 2, label, rows)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -14,12 +14,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import default_names
 from diffdag._base.errors import InputError
-from diffdag.tables.problems import NonNumericColumn
+from diffdag.tables.problems import NonNumericColumn, reads_as_number
 from diffdag.tables.readers.files import MISSING
 from diffdag.tables.readers.h5ad import Cells, as_cells, is_anndata
 from diffdag.tables.readers.provenance import origin_of, place_of
@@ -43,7 +42,13 @@ class Source:
     def of(cls, table: Any, label: str) -> Source:
         """A table of any kind; `label` says in messages which one."""
         if isinstance(table, np.ndarray):
-            return cls._of_array(table, label)
+            array = (
+                np.ma.filled(table.astype(float), np.nan) if np.ma.isMaskedArray(table) else np.asarray(table)
+            )
+            if array.ndim != 2:
+                raise InputError(f"the {label} table is a {array.ndim}-d array; give rows by columns")
+            labels = list(default_names(array.shape[1]))
+            return cls(label, labels, list(array.T), len(array), array, named=False)
         if isinstance(table, pd.DataFrame):
             names = [str(name) for name in table.columns]
             if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in table.dtypes):
@@ -58,15 +63,6 @@ class Source:
         arrow = as_arrow(table, label)
         return cls(label, list(arrow.column_names), arrow.columns, arrow.num_rows, arrow)
 
-    @classmethod
-    def _of_array(cls, array: NDArray[Any], label: str) -> Source:
-        if isinstance(array, np.ma.MaskedArray):
-            array = np.ma.filled(array.astype(float), np.nan)
-        array = np.asarray(array)
-        if array.ndim != 2:
-            raise InputError(f"the {label} table is a {array.ndim}-d array; give rows by columns")
-        return cls(label, list(default_names(array.shape[1])), list(array.T), len(array), array, named=False)
-
     def row_labels(self) -> set[str]:
         """Names of the columns that only number or name the rows."""
         found = {name for name in self.names[:1] if name in _ROW_LABELS and self.names.count(name) == 1}
@@ -80,11 +76,13 @@ class Source:
         lookup = self._lookup()
         origin = origin_of(self.table)
         decimal = "." if origin is None else origin.decimal
-        bad = [(name, *_first_misfit(lookup[name], decimal)) for name in names if not _is_numeric(lookup[name])]
-        return [
-            NonNumericColumn(self.label, name, row, value, partial(place_of, self.table, row, value))
-            for name, row, value in bad
-        ]
+        found = []
+        for name in names:
+            if not _is_numeric(lookup[name]):
+                row, value = _first_misfit(lookup[name], decimal)
+                place = partial(place_of, self.table, row, value)
+                found.append(NonNumericColumn(self.label, name, row, value, place))
+        return found
 
     def values(self, names: Sequence[str]) -> FloatArray:
         """The columns `names` as one array; the caller's own, seen through a view, if it will do."""
@@ -141,9 +139,9 @@ def as_arrow(table: Any, label: str) -> Any:
 
 def _is_numeric(column: Any) -> bool:
     if isinstance(column, pa.ChunkedArray):
-        kind = column.type
-        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-        return pa.types.is_null(kind) or any(test(kind) for test in tests)
+        kinds = pa.types
+        tests = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal, kinds.is_null)
+        return any(test(column.type) for test in tests)
     if column.dtype == object:
         return all(_is_number(value) or is_missing(value) for value in column)
     if isinstance(column, np.ndarray):
@@ -176,25 +174,15 @@ def _number(value: Any) -> float:
 def _first_misfit(column: Any, decimal: str) -> tuple[int, object]:
     """Row and value of the first entry that is not a number, or else of the first number held as text."""
     first = None
-    for row, value in enumerate(_entries(column), start=1):
+    # Entries of Arrow are unpacked one by one: the first are often enough.
+    entries = (entry.as_py() for entry in column) if isinstance(column, pa.ChunkedArray) else column
+    for row, value in enumerate(entries, start=1):
         if is_missing(value):
             continue
         if not _reads_as_number(value, decimal):
             return row, value
         first = first or (row, value)
     return first or (1, None)
-
-
-def _entries(column: Any) -> Iterator[object]:
-    """The entries one by one: the first are often enough."""
-    if isinstance(column, pa.ChunkedArray):
-        return (value for chunk in column.chunks for value in _unpacked(chunk))
-    return iter(column)
-
-
-def _unpacked(chunk: Any, step: int = 4096) -> Iterator[object]:
-    for start in range(0, len(chunk), step):
-        yield from chunk.slice(start, step).to_pylist()
 
 
 def _is_number(value: object) -> bool:
@@ -213,8 +201,4 @@ def _reads_as_number(value: object, decimal: str) -> bool:
         return _is_number(value)
     if decimal == ",":
         value = "a point" if "." in value else value.replace(",", ".")
-    try:
-        float(value)
-    except ValueError:
-        return value in _NULLS
-    return True
+    return value in _NULLS or reads_as_number(value)

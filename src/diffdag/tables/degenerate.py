@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,7 @@ from diffdag.tables.problems import by_table, check_shape, find_dependent, find_
 def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
     """Return the smallest set of columns found to be linearly dependent, empty if there is none.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows behind the scatter matrix.
-    scatter : ndarray of shape (p, p)
-        Centred sums of products of columns none of which is constant.
+    The scatter matrix is that of `n` rows, in which no column is constant.
 
     Examples
     --------
@@ -32,16 +28,11 @@ def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
     """
     spread = np.sqrt(np.diag(scatter))
     correlation = scatter / spread[:, None] / spread[None, :]
-    return _smallest_dependence(correlation) if n > len(scatter) else _duplicate_pair(correlation)
-
-
-def _duplicate_pair(correlation: FloatArray) -> list[int]:
-    """Two columns that are multiples of each other: all that can be seen when n <= p."""
-    close = np.triu(np.abs(correlation) >= 1 - 1e-12, k=1)
-    if not close.any():
-        return []
-    i, j = np.argwhere(close)[0]
-    return [int(i), int(j)]
+    if n > len(scatter):
+        return _smallest_dependence(correlation)
+    # Two columns that are multiples of each other are all that can be seen.
+    multiples = np.argwhere(np.triu(np.abs(correlation) >= 1 - 1e-12, k=1))
+    return [int(k) for pair in multiples[:1] for k in pair]
 
 
 def _smallest_dependence(correlation: FloatArray) -> list[int]:
@@ -85,10 +76,9 @@ def find_extreme_scales(
     names: Sequence[str], spreads: Sequence[FloatArray], labels: Sequence[str]
 ) -> list[Problem]:
     """Columns that vary by so little, or by so much, that their squares are of no use; constant ones aside."""
-    odd: list[dict[str, float]] = []
-    for spread in spreads:
-        outside = is_extreme(spread)
-        odd.append({names[k]: float(spread[k]) for k in np.flatnonzero(outside).tolist()})
+    odd = [
+        {names[k]: float(spread[k]) for k in np.flatnonzero(is_extreme(spread)).tolist()} for spread in spreads
+    ]
     size = odd[0] | odd[1]
     words = "values of {} vary by {:.0e} in {}, too far from 1"
     advice = "change the unit or look for outliers"
@@ -125,31 +115,15 @@ def check_scales(
 def check_moments(
     names: Sequence[str], n: int, scatter: FloatArray, label: str, *, mean: FloatArray | None = None
 ) -> None:
-    """Check the moments of one table: enough rows and columns, none constant, none collinear.
+    """Refuse moments of one table with too few rows or columns, or with constant or collinear columns.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The p variables.
-    n : int
-        Number of rows behind the moments.
-    scatter : ndarray of shape (p, p)
-        Centred sums of products.
-    label : str
-        "first" or "second".
-    mean : ndarray of shape (p,), optional
-        Lets a constant column be told from the rounding of its mean.
-
-    Raises
-    ------
-    InputError
-        With the names of the columns at fault.
+    With `mean`, a constant column is told from the rounding of its mean.
     """
     check_shape(n, len(names), label)
     spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
     # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
     rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
-    flat = [name for name, is_flat in zip(names, spread <= rounding, strict=True) if is_flat]
+    flat = list(compress(names, spread <= rounding))
     rescale = "subtract an offset or change the unit if its values do differ"
     raise_problems(find_useless("constant", (flat, ()), (label, ""), rescale))
     found = [names[k] for k in dependent_columns(n, scatter)]

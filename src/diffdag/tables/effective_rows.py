@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ def check_table(values: ArrayLike, names: Sequence[str], label: str) -> FloatArr
     check_shape(len(table), len(names), label)
     unsound = ~np.isfinite(table).all(axis=0)
     if unsound.any():
-        bad = join_names(name for name, is_bad in zip(names, unsound, strict=True) if is_bad)
+        bad = join_names(compress(names, unsound))
         raise InputError(f"values of {bad} in the {label} table are missing or infinite; remove their rows")
     check_varies(names, table.min(axis=0) == table.max(axis=0), label)
     return table.astype(np.float64, copy=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.tables.columns import as_arrow, is_missing
@@ -72,19 +72,9 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
 
 
 def count_groups(frame: Any, group: str) -> dict[str, int]:
-    """Count the rows of each group that a column names; rows that belong to none are left out.
+    """Count the rows of each group that a column names, in order of appearance; see `split_groups`.
 
-    Parameters
-    ----------
-    frame : pandas, polars or Arrow table, or AnnData
-        See `split_groups`, which calls the groups by the same names.
-    group : str
-        The column.
-
-    Returns
-    -------
-    dict of str to int
-        In order of appearance.
+    Rows that belong to no group are left out.
 
     Examples
     --------
@@ -100,13 +90,21 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
     """How many rows each group has, and a function that gives them, without the column that names them."""
     if isinstance(frame, np.ndarray):
         raise InputError("an array has no group column; give a table with column names")
-    table = frame if _has_labels(frame) else as_arrow(frame, "first")
-    names, column = _column(table, group)
+    cells = isinstance(frame, Cells) or is_anndata(frame)
+    table = frame if cells or isinstance(frame, pd.DataFrame) else as_arrow(frame, "first")
+    labelled = table.obs if cells else table
+    arrow = isinstance(table, pa.Table)
+    names = [str(name) for name in (table.column_names if arrow else labelled.columns)]
+    if names.count(group) != 1:
+        problem = "appears more than once" if group in names else "does not exist"
+        where = "the columns of obs are" if cells else "the columns are"
+        raise InputError(f"group column '{group}' {problem}; {where} {join_names(names)}")
+    place = names.index(group)
+    column = table.column(place).to_pylist() if arrow else labelled.iloc[:, place]
     texts = [_group_text(value) for value in column]
+    # How whole numbers are written where some are missing.
     if all(text == _NO_GROUP or _WHOLE.fullmatch(text) for text in texts):
-        texts = [
-            text.removesuffix(".0") for text in texts
-        ]  # how whole numbers are written where some are missing
+        texts = [text.removesuffix(".0") for text in texts]
 
     def rows_of(label: str) -> Any:
         rows = np.array([text == label for text in texts])
@@ -116,29 +114,12 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
             return table.take(rows)
         if is_anndata(table):
             return table[rows]
-        return mark_group(_filtered(table, names.index(group), rows), table, rows, label)
+        return mark_group(_filtered(table, place, rows), table, rows, label)
 
     return Counter(texts), rows_of
 
 
-def _has_labels(frame: Any) -> bool:
-    """Whether this is one of the kinds that are split as they are."""
-    return isinstance(frame, pd.DataFrame | Cells) or is_anndata(frame)
-
-
-def _column(table: Any, group: str) -> tuple[list[str], Iterable[Any]]:
-    """The names of all columns, and the values of the one that names groups."""
-    labelled = table.obs if isinstance(table, Cells) or is_anndata(table) else table
-    names = [str(name) for name in (table.column_names if isinstance(table, pa.Table) else labelled.columns)]
-    if names.count(group) != 1:
-        problem = "appears more than once" if group in names else "does not exist"
-        where = "the columns are" if labelled is table else "the columns of obs are"
-        raise InputError(f"group column '{group}' {problem}; {where} {join_names(names)}")
-    place = names.index(group)
-    return names, (table.column(place).to_pylist() if isinstance(table, pa.Table) else labelled.iloc[:, place])
-
-
-def _filtered(table: Any, place: int, rows: NDArray[np.bool_]) -> Any:
+def _filtered(table: Any, place: int, rows: BoolArray) -> Any:
     """Some rows of an Arrow table, without the column that names groups."""
     rest = table.remove_column(place)
     for k, kind in enumerate(rest.schema.types):

@@ -46,23 +46,7 @@ Input: TypeAlias = Stream | SavedMoments  # rows are a stream of one file
 
 
 def open_input(path: Path) -> Input:
-    """Tell what a path holds, without reading it.
-
-    Parameters
-    ----------
-    path : Path
-        As the user wrote it.
-
-    Returns
-    -------
-    Rows, Stream or SavedMoments
-        A table, a folder or pattern, or moments.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, or it is empty.
-    """
+    """Tell what a path holds, without reading it; no file, and an empty one, are refused."""
     if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
         return Stream(path)
     check_file(path)

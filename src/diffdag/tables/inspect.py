@@ -29,48 +29,25 @@ from diffdag.tables.readers.provenance import origin_of
 class ColumnReport:
     """What is known of one column; pairs are for the first and the second table.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    faults : pair of str
-        Kinds of problems for which it cannot be compared, empty where there is none: "row-labels", "no-name",
-        "unmatched" (the table lacks it), "duplicate-name", "text", "infinite", "empty", "constant" or
-        "extreme-scale".
-    gaps, infinite : pair of int
-        How many values are missing, and how many are infinite.
-    text : pair of NonNumericColumn
-        What it holds instead of numbers, None where it does not.
+    Faults are the kinds of problems for which it cannot be compared, empty where there is none: "row-labels",
+    "no-name", "unmatched" (the table lacks it), "duplicate-name", "text", "infinite", "empty", "constant" or
+    "extreme-scale".
     """
 
     name: str
     faults: tuple[str, str] = ("", "")
-    gaps: tuple[int, int] = (0, 0)
-    infinite: tuple[int, int] = (0, 0)
-    text: tuple[NonNumericColumn | None, NonNumericColumn | None] = (None, None)
+    gaps: tuple[int, int] = (0, 0)  # how many values are missing
+    infinite: tuple[int, int] = (0, 0)  # how many are infinite
+    text: tuple[NonNumericColumn | None, NonNumericColumn | None] = (None, None)  # what is no number
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """Reports on all columns of two tables, and the values of those that hold numbers in both.
-
-    Parameters
-    ----------
-    sources : pair of Source
-        The tables.
-    columns : tuple of ColumnReport
-        All columns that are not left out by the user's choice.
-    names : tuple of str
-        Those that hold numbers.
-    arrays : pair of ndarray
-        The values of these.
-    measures : pair of Measures
-        Gaps, infinite values and spreads of these.
-    """
+    """Reports on all columns of two tables, and the values of those that hold numbers in both."""
 
     sources: tuple[Source, Source]
-    columns: tuple[ColumnReport, ...]
-    names: tuple[str, ...]
+    columns: tuple[ColumnReport, ...]  # all that are not left out by the user's choice
+    names: tuple[str, ...]  # of those that hold numbers, as do arrays and measures
     arrays: tuple[FloatArray, FloatArray]
     measures: tuple[Measures, Measures]
 
@@ -136,25 +113,10 @@ def inspect_columns(
     drop: Sequence[str] | None = None,
     labels: tuple[str, str] = ("first", "second"),
 ) -> Inspection:
-    """Look at every column of two tables.
+    """Look at every column of two tables, which `align_tables` and the page do before anything else.
 
-    Parameters
-    ----------
-    first, second : arrays or frames
-        As for `diffdag.tables.align.align_tables`.
-    columns, drop : sequence of str, optional
-        The columns to look at, and those to leave out.
-    labels : pair of str
-        What messages call the tables, unless these know their files or groups.
-
-    Returns
-    -------
-    Inspection
-
-    Raises
-    ------
-    InputError
-        If something is no table, or the choice of columns is none.
+    Parameters are those of `diffdag.tables.align.align_tables`. Only what is no table, and a choice of columns
+    that is none, is refused; all else is reported.
 
     Examples
     --------
@@ -220,16 +182,8 @@ def _match(
 
 def _faults(measures: Measures, rows: int) -> list[str]:
     """For each column of one table, why its numbers cannot be used."""
-    extreme = is_extreme(measures.spread)
-    return [
-        "infinite"
-        if infinite
-        else "empty"
-        if rows and gaps == rows
-        else "constant"
-        if spread == 0
-        else "extreme-scale"
-        if odd
-        else ""
-        for gaps, infinite, spread, odd in zip(*measures, extreme, strict=True)
-    ]
+    gaps, infinite, spread = measures
+    empty = (gaps == rows) & (rows > 0)
+    found = [infinite > 0, empty, spread == 0, is_extreme(spread)]
+    faults: list[str] = np.select(found, ["infinite", "empty", "constant", "extreme-scale"], "").tolist()
+    return faults

@@ -10,13 +10,14 @@ import io
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.atomic import write_atomic
 from diffdag._base.checks import check_text, default_names
 from diffdag._base.errors import InputError
@@ -198,7 +199,7 @@ class Moments:
         Parameters
         ----------
         collection : dask array or dask dataframe
-            One row an observation, chunked in any way.
+            One row per observation, chunked in any way.
         names : sequence of str, optional
             Names of an array's columns (X1, ..., Xp if left out), or the columns of a dataframe to use.
         missing : {"error", "drop"}
@@ -304,9 +305,8 @@ def stream_moments(source: Source, kind: Kind | None = None, **choice: Any) -> S
     """Moments of the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
     from diffdag.tables.readers.streaming import stream_sums  # noqa: PLC0415 - Arrow takes long to import
 
-    found = stream_sums(source, kind, **choice)
-    moments = moments_of_sums(found.names, found.sums.n, found.sums.mean, found.sums.scatter)
-    return Streamed(moments, found.notes)
+    names, sums, notes = stream_sums(source, kind, **choice)
+    return Streamed(moments_of_sums(names, sums.n, sums.mean, sums.scatter), notes)
 
 
 def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
@@ -317,7 +317,7 @@ def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = 
 
 def holds_moments(path: str | Path) -> bool:
     """Whether a file is one that `Moments.save` wrote, to judge by the entries in it."""
-    if Path(path).suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+    if Path(path).suffix.lower() != ".npz":
         return False
     try:
         with zipfile.ZipFile(path) as archive:
@@ -350,13 +350,13 @@ def _frozen(values: ArrayLike) -> FloatArray:
     return array
 
 
-def _check(names: tuple[str, ...], sound: NDArray[np.bool_]) -> None:
+def _check(names: tuple[str, ...], sound: BoolArray) -> None:
     """Refuse repeated names, and variables whose moments are not finite."""
     if len(set(names)) < len(names):
         raise InputError("moments name a variable twice; names must differ")
     check_text(names)
     if not sound.all():
-        bad = join_names(name for name, fine in zip(names, sound, strict=True) if not fine)
+        bad = join_names(compress(names, ~sound))
         raise InputError(f"values of {bad} are missing, infinite, or too large to square; change their units")
 
 

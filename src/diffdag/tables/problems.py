@@ -11,11 +11,10 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words
 
@@ -54,29 +53,19 @@ class NonNumericColumn(NamedTuple):
             return "thousands" if _THOUSANDS.fullmatch(text) else "commas"
         if _DATE.fullmatch(text):
             return "dates"
-        return "numbers" if isinstance(self.value, str) and _reads_as_number(text) else "text"
+        return "numbers" if isinstance(self.value, str) and reads_as_number(text) else "text"
 
 
-# What is said of one column, of several, and what to do other than to leave them out.
+_COMMAS_WORDS = "commas or spaces within numbers"
+# What is said of columns, and what to do other than to leave them out.
 _KINDS = {
-    "text": ("is not numeric", "are not numeric", ""),
-    "dates": ("holds dates", "hold dates", ""),
-    "numbers": (
-        "holds numbers as text",
-        "hold numbers as text",
-        "turn text into numbers, all written the same way",
-    ),
-    "commas": (
-        "has commas or spaces within numbers",
-        "have commas or spaces within numbers",
-        "write numbers with a decimal point and without thousands separators",
-    ),
-    "thousands": (
-        "has commas or spaces within numbers",
-        "have commas or spaces within numbers",
-        "write numbers without thousands separators",
-    ),
+    "text": ("is", "not numeric", ""),
+    "dates": ("holds", "dates", ""),
+    "numbers": ("holds", "numbers as text", "turn text into numbers, all written the same way"),
+    "commas": ("has", _COMMAS_WORDS, "write numbers with a decimal point and without thousands separators"),
+    "thousands": ("has", _COMMAS_WORDS, "write numbers without thousands separators"),
 }
+_SEVERAL = {"is": "are", "holds": "hold", "has": "have"}
 
 
 def by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterator[tuple[list[str], str]]:
@@ -87,7 +76,8 @@ def by_table(names: Sequence[Collection[str]], labels: Sequence[str]) -> Iterato
     yield [name for name in second if name not in first], table_words(labels[1])
 
 
-def _reads_as_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
+    """Whether Python reads this as a number."""
     try:
         float(text)
     except ValueError:
@@ -163,9 +153,10 @@ def find_text(unfit: Sequence[NonNumericColumn]) -> list[Problem]:
 def describe_text(found: Sequence[NonNumericColumn], both: str = "both tables") -> tuple[str, str]:
     """What columns of one kind hold, with an example, and what to do; `both` is what to call the two tables."""
     names = {column.name for column in found}
-    one, several, advice = _KINDS[found[0].kind]
+    alone = len(names) == 1
+    verb, words, advice = _KINDS[found[0].kind]
     where = f" in {both}" if len(found) == 2 * len(names) else ""
-    return f"{one if len(names) == 1 else several}{where} ({_example(found[0], alone=len(names) == 1)})", advice
+    return f"{verb if alone else _SEVERAL[verb]} {words}{where} ({_example(found[0], alone=alone)})", advice
 
 
 def _example(column: NonNumericColumn, *, alone: bool) -> str:
@@ -174,11 +165,6 @@ def _example(column: NonNumericColumn, *, alone: bool) -> str:
         return f"{column.shown!r} in row {column.row} of '{column.name}' in {table_words(column.label)}"
     which = "" if alone else f" of '{column.name}'"
     return f"{column.shown!r}{which} in {place}"
-
-
-def check_numeric(unfit: Sequence[NonNumericColumn]) -> None:
-    """Refuse columns that hold something else than numbers, all of them in one message."""
-    raise_problems(find_text(unfit))
 
 
 def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[Problem]:
@@ -244,10 +230,9 @@ def find_useless(
     ]
 
 
-def check_varies(names: Sequence[str], constant: NDArray[np.bool_], label: str) -> None:
+def check_varies(names: Sequence[str], constant: BoolArray, label: str) -> None:
     """Refuse columns that never change within one table."""
-    flat = [name for name, is_flat in zip(names, constant, strict=True) if is_flat]
-    raise_problems(find_useless("constant", (flat, ()), (label, "")))
+    raise_problems(find_useless("constant", (list(compress(names, constant)), ()), (label, "")))
 
 
 def find_dependent(names: Sequence[Sequence[str]], labels: Sequence[str]) -> list[Problem]:

@@ -27,17 +27,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
-from threadpoolctl import threadpool_limits
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.words import join_names
 from diffdag.tables.effective_rows import check_table, independent_rows, with_effective_rows
 from diffdag.tables.moments import Moments
@@ -165,9 +166,8 @@ def _mixture_scores(
 def _level(values: FloatArray, ordered: Sequence[FloatArray]) -> FloatArray:
     """The share of each of some sorted columns below given values, equal ones counting half; their mean."""
     ranks = [np.searchsorted(part, values, "left") + np.searchsorted(part, values, "right") for part in ordered]
-    level: FloatArray = np.mean(
-        [rank / (2 * len(part)) for rank, part in zip(ranks, ordered, strict=True)], axis=0
-    )
+    shares = [rank / (2 * len(part)) for rank, part in zip(ranks, ordered, strict=True)]
+    level: FloatArray = np.mean(shares, axis=0)
     return level
 
 
@@ -206,13 +206,13 @@ def _rank_moments(
     return moments, max(1.0, sum(losses) / 2)
 
 
-def _warn_if_apart(names: Sequence[str], apart: NDArray[np.bool_]) -> None:
+def _warn_if_apart(names: Sequence[str], apart: BoolArray) -> None:
     """Say of which variables the ranks cannot tell whether the variance changed."""
     if apart.any():
-        these = join_names(name for name, is_apart in zip(names, apart, strict=True) if is_apart)
         warnings.warn(
-            f"values of {these} hardly overlap between the tables: ranks do not tell whether their variances "
-            "differ; use another covariance, or take changes next to them with caution",
+            f"values of {join_names(compress(names, apart))} hardly overlap between the tables: ranks do not "
+            "tell whether their variances differ; use another covariance, or take changes next to them with "
+            "caution",
             DiffDagWarning,
             stacklevel=4,
         )
@@ -252,7 +252,7 @@ def rank_variance_inflation(table: FloatArray, scores: FloatArray, matrix: Float
     chosen, scores = table[rows, columns], scores[:, columns]
     omega = np.linalg.pinv(np.corrcoef(scores, rowvar=False), rcond=1e-10, hermitian=True)
     total, squares = np.zeros((count, count)), np.zeros((count, count))
-    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+    with one_blas_thread():  # many small products: threads would only wait for each other
         for influence in _influences(chosen, scores[rows], matrix[np.ix_(columns, columns)]):
             effect = omega @ influence @ omega
             total += effect

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 from collections import deque
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +20,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from diffdag._base.errors import InputError
+from diffdag.tables.readers.csv_dialect import read_header
 from diffdag.tables.readers.endings import PARQUET, TEXT, kind_of
-from diffdag.tables.readers.files import check_file, header_of, reading, report_text_error, text_options
+from diffdag.tables.readers.files import check_file, explaining, reading, text_options
 
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Kind = Literal["parquet", "text"]
 Batches = Generator[Any, None, None]
 
 _ENDINGS: dict[Kind, tuple[str, ...]] = {"parquet": PARQUET, "text": TEXT}
+_ASIDE = re.compile(r"(^|/)[._]")  # how writers of data sets mark logs and unfinished files
 _BATCH_BYTES = 1 << 24
 _BUFFER_BYTES = 1 << 27  # of encoded columns, all together
 
@@ -50,7 +53,7 @@ def _expand(text: str, kind: Kind | None) -> list[Path]:
     if path.is_dir():
         endings = (*PARQUET, *TEXT) if kind is None else _ENDINGS[kind]
         inside = [file for file in sorted(path.rglob("*")) if kind_of(file) in endings and file.is_file()]
-        files = [file for file in inside if not _hidden(file.relative_to(path))]
+        files = [file for file in inside if not _ASIDE.search(file.relative_to(path).as_posix())]
         if not files:
             raise InputError(f"folder '{path}' holds no file that ends in {', '.join(endings)}; check the path")
         return files
@@ -62,11 +65,6 @@ def _expand(text: str, kind: Kind | None) -> list[Path]:
     return [
         file for match in matches for file in ([Path(match)] if Path(match).is_file() else _expand(match, kind))
     ]
-
-
-def _hidden(path: Path) -> bool:
-    """Whether a writer of data sets has put it aside, as it does with logs and unfinished files."""
-    return any(part.startswith((".", "_")) for part in path.parts)
 
 
 class Parquet:
@@ -104,35 +102,30 @@ class Text:
     def __init__(self, path: Path) -> None:
         self.path, self._kind = path, kind_of(path) if kind_of(path) in TEXT else ".csv"
         with reading(path, self._kind):
-            self.header = header_of(path)
+            self.header = read_header(path)
             options = text_options(self.header)
-            try:
-                with pa.csv.open_csv(path, **options) as reader:
-                    schema = reader.schema
-            except pa.ArrowInvalid:
-                report_text_error(path, options, _exhaust)
-                raise
-        self._raw = schema.names
-        self._types = [_type_of_column(kind) for kind in schema.types]
+            with explaining(path, options, _exhaust), pa.csv.open_csv(path, **options) as reader:
+                schema = reader.schema
+        # Whole numbers may be followed by others, and gaps by anything.
+        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+        types = [pa.float64() if any(is_a(kind) for is_a in numbers) else kind for kind in schema.types]
         stripped = [name.strip() for name in schema.names]
-        self.head = pa.schema(list(zip(stripped, self._types, strict=True))).empty_table()
+        self._fields = dict(zip(stripped, zip(schema.names, types, strict=True), strict=True))
+        self.head = pa.schema(list(zip(stripped, types, strict=True))).empty_table()
 
     def batches(self, names: Sequence[str]) -> Batches:
         """Batches of rows with these columns."""
         options = text_options(self.header)
-        place = {name.strip(): k for k, name in enumerate(self._raw)}
-        raw = [self._raw[place[name]] for name in names]
-        types = [self._types[place[name]] for name in names]
-        options["convert_options"].include_columns = raw
-        options["convert_options"].column_types = dict(zip(raw, types, strict=True))
-        with reading(self.path, self._kind):
-            try:
-                with pa.csv.open_csv(self.path, **options) as reader:
-                    for batch in reader:
-                        yield batch.rename_columns(list(names))
-            except pa.ArrowInvalid:
-                report_text_error(self.path, options, _exhaust, self.head.column_names)
-                raise
+        types = dict(self._fields[name] for name in names)
+        options["convert_options"].include_columns = list(types)
+        options["convert_options"].column_types = types
+        with (
+            reading(self.path, self._kind),
+            explaining(self.path, options, _exhaust, self.head.column_names),
+            pa.csv.open_csv(self.path, **options) as reader,
+        ):
+            for batch in reader:
+                yield batch.rename_columns(list(names))
 
 
 Part = Parquet | Text
@@ -147,12 +140,6 @@ def open_part(path: Path, kind: Kind | None = None) -> Part:
     if kind == "parquet" or (kind is None and ending in PARQUET and path.suffix.lower() != ".gz"):
         return Parquet(path)
     raise InputError(f"'{path}' cannot be read row by row; give one of {', '.join((*PARQUET, *TEXT))}")
-
-
-def _type_of_column(inferred: Any) -> Any:
-    """The type of a column of text: whole numbers may be followed by others, and gaps by anything."""
-    numbers = pa.types.is_integer(inferred) or pa.types.is_floating(inferred) or pa.types.is_null(inferred)
-    return pa.float64() if numbers else inferred
 
 
 def _exhaust(path: Path, **options: Any) -> None:

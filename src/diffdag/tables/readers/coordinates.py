@@ -86,26 +86,24 @@ def _place(name: object, values: Any, label: str) -> Place:
     return numbers[0], numbers[1], numbers[2]
 
 
-def _rows(table: Any, label: str) -> list[tuple[Any, list[Any]]]:
+def _rows(table: Any, label: str) -> list[tuple[Any, Any]]:
     """Names and numbers of a table; headers in any case."""
     if not hasattr(table, "columns"):
         raise InputError(
             f"{label} is of type {type(table).__name__}; give a table with the columns region, x, y, z, "
             "or a mapping of names to (x, y, z)"
         )
-    if not hasattr(table, "index"):
-        table = table.to_pandas()  # polars
-    columns = {str(column).strip().lower(): column for column in reversed(list(table.columns))}
-    lost = [axis for axis in AXES if axis not in columns]
-    named = next((columns[name] for name in NAMES if name in columns), None)
-    if lost or (named is None and table.index.dtype.kind in "iuf"):
-        missing = [*lost, *(["region"] if named is None and table.index.dtype.kind in "iuf" else [])]
-        raise InputError(f"{label} has no column {join_names(missing)}; it needs region, x, y and z")
-    spelled = [str(column).strip().lower() for column in table.columns]
-    used = [*AXES, *([] if named is None else [str(named).strip().lower()])]
-    repeated = [name for name in used if spelled.count(name) > 1]
+    frame = table if hasattr(table, "index") else table.to_pandas()  # polars
+    spelled = [str(column).strip().lower() for column in frame.columns]
+    lost = [axis for axis in AXES if axis not in spelled]
+    named = next((name for name in NAMES if name in spelled), None)
+    if named is None and frame.index.dtype.kind in "iuf":
+        lost.append("region")
+    if lost:
+        raise InputError(f"{label} has no column {join_names(lost)}; it needs region, x, y and z")
+    repeated = [name for name in (*AXES, named or "region") if spelled.count(name) > 1]
     if repeated:
         raise InputError(f"{label} has the column {join_names(repeated)} more than once; leave one of them")
-    names = list(table.index if named is None else table[named])
-    numbers = [list(table[columns[axis]]) for axis in AXES]
-    return list(zip(names, map(list, zip(*numbers, strict=True)), strict=True))
+    frame = frame.set_axis(spelled, axis=1)
+    names = frame.index if named is None else frame[named]
+    return list(zip(names, zip(*(frame[axis] for axis in AXES), strict=True), strict=True))

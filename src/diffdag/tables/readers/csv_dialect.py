@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diffdag._base.errors import InputError
+from diffdag.tables.readers.endings import kind_of
 from diffdag.tables.readers.provenance import open_text
 
 _DELIMITERS = ",;\t|"
@@ -23,25 +24,15 @@ _SHORT = re.compile(r"[-+]?\d{1,3}")
 
 @dataclass(frozen=True)
 class Header:
-    """How a text file is written.
+    """How a text file is written."""
 
-    Parameters
-    ----------
-    delimiter : str
-        What stands between fields.
-    decimal : str
-        What stands before decimals.
-    size : int
-        Characters of the line with the names.
-    """
-
-    delimiter: str
-    decimal: str
-    size: int
+    delimiter: str  # between fields
+    decimal: str  # before decimals
+    size: int  # characters of the line with the names
 
 
-def read_header(path: Path, delimiter: str | None = None) -> Header:
-    """Look at the first lines of a text file; a `delimiter` of None is the one that the header uses most."""
+def read_header(path: Path) -> Header:
+    """Look at the first lines of a text file; except in TSV, its delimiter is the one the header uses most."""
     with open_text(path) as file:
         number, line = next(((k, text) for k, text in enumerate(file, start=1) if text != "\n"), (1, ""))
         sample = file.read(_SAMPLE)
@@ -52,7 +43,7 @@ def read_header(path: Path, delimiter: str | None = None) -> Header:
     # Of a line of numbers, commas may be the most frequent delimiter and be none.
     if any(_looks_like_data(_fields(line, mark), mark) for mark in _DELIMITERS if mark in unquoted):
         raise InputError(f"file '{path}' starts with numbers; put a header line with the column names first")
-    delimiter = delimiter or max(_DELIMITERS, key=unquoted.count)
+    delimiter = "\t" if kind_of(path) == ".tsv" else max(_DELIMITERS, key=unquoted.count)
     decimal = "."
     if delimiter != "," and "," in sample:
         whole = sample if len(sample) < _SAMPLE else sample[: sample.rfind(delimiter) + 1]
@@ -100,18 +91,16 @@ class _Numbers:
         self.sure: set[int] = set()  # columns whose commas cannot separate thousands
         self.short: set[int] = set()  # columns with numbers that have no thousands to separate
         for number, line in enumerate(lines, start):
-            for column, field in enumerate(_fields(line, delimiter)):
-                self._take(column, field.strip(), number)
-
-    def _take(self, column: int, field: str, number: int) -> None:
-        if _POINT.fullmatch(field):
-            self.points.setdefault(column, (field, number))
-        elif _COMMA.fullmatch(field) or _THOUSANDS.fullmatch(field):
-            self.commas.setdefault(column, (field, number))
-            if not _THOUSANDS.fullmatch(field):
-                self.sure.add(column)
-        elif _SHORT.fullmatch(field):
-            self.short.add(column)
+            for column, field in enumerate(map(str.strip, _fields(line, delimiter))):
+                thousands = _THOUSANDS.fullmatch(field)
+                if _POINT.fullmatch(field):
+                    self.points.setdefault(column, (field, number))
+                elif thousands or _COMMA.fullmatch(field):
+                    self.commas.setdefault(column, (field, number))
+                    if not thousands:
+                        self.sure.add(column)
+                elif _SHORT.fullmatch(field):
+                    self.short.add(column)
 
 
 def _decimal_mark(path: Path, numbers: _Numbers) -> str:

@@ -14,13 +14,7 @@ from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import Advance, Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.tables.columns import Source
-from diffdag.tables.problems import (
-    Missing,
-    check_column_names,
-    check_missing_option,
-    check_numeric,
-    find_counts,
-)
+from diffdag.tables.problems import Missing, check_column_names, check_missing_option, find_counts, find_text
 
 M = TypeVar("M")  # moments, which add up with +
 _BRANCHES = 8  # moments added up by one task
@@ -103,7 +97,7 @@ def _reduce(
     label = f"Dask (chunk {number})"
     if isinstance(block, pd.DataFrame):
         source = Source.of(block, label)
-        check_numeric(source.unfit(names))
+        raise_problems(find_text(source.unfit(names)))
         block = source.values(names)
     values = np.asarray(block)
     if not values.size:

@@ -19,15 +19,16 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from diffdag._base.checks import default_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.words import Option, plural
-from diffdag.tables.problems import NonNumericColumn, check_numeric
+from diffdag.tables.problems import NonNumericColumn, find_text
 from diffdag.tables.readers.csv_dialect import Header, read_header
 from diffdag.tables.readers.endings import ARRAYS, CELLS, FEATHER, PARQUET, TEXT, check_file_type, kind_of
 from diffdag.tables.readers.h5ad import read_cells
 from diffdag.tables.readers.npy import load_array, load_arrays
 from diffdag.tables.readers.provenance import line_words, mark_origin
 
+_KINDS = (*TEXT, *PARQUET, *FEATHER, *ARRAYS)
 # What spreadsheets and people write where a number is missing.
 MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0!", "#VALUE!", "#REF!", "k.A."]
 
@@ -80,7 +81,6 @@ def read_table(
     """
     path = Path(path)
     kind = kind_of(path)
-    reader = _READERS.get(kind)
     check_file(path)
     if path.suffix.lower() == CELLS:
         with reading(path, kind):
@@ -88,12 +88,14 @@ def read_table(
     if layer is not None or genes is not None:
         option = "layer" if layer is not None else "genes"
         raise InputError(Option(option), f" is about .h5ad files, and '{path}' is none; leave it out")
-    if reader is None or (path.suffix.lower() == ".gz" and reader is not _read_text):
-        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_READERS, CELLS))}")
+    if kind not in _KINDS or (path.suffix.lower() == ".gz" and kind not in TEXT):
+        raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_KINDS, CELLS))}")
     with reading(path, kind):
-        table = reader(path, text)
-        check_sound(table)
-    return table if reader is _read_text else mark_origin(table, path)
+        table = _read_text(path, text) if kind in TEXT else _read_binary(path, kind)
+        # What damage would otherwise show later, or end the program: names, offsets, texts.
+        _ = table.column_names, table.schema.pandas_metadata
+        table.validate(full=True)
+    return table if kind in TEXT else mark_origin(table, path)
 
 
 def check_file(path: Path) -> None:
@@ -106,12 +108,6 @@ def check_file(path: Path) -> None:
     with path.open("rb") as file:
         if not file.read(1):
             raise InputError(f"file '{path}' is empty; check the export")
-
-
-def check_sound(table: Any) -> None:
-    """Look at what damage would otherwise show later, or end the program: names, offsets, texts."""
-    _ = table.column_names, table.schema.pandas_metadata
-    table.validate(full=True)
 
 
 @contextmanager
@@ -134,21 +130,13 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def _read_text(path: Path, text: Sequence[str]) -> Any:
-    header = header_of(path)
+    header = read_header(path)
     options = text_options(header)
     options["convert_options"].column_types = dict.fromkeys(text, pa.string())
-    try:
+    with explaining(path, options, pa.csv.read_csv):
         table = pa.csv.read_csv(path, **options)
-    except pa.ArrowInvalid:
-        report_text_error(path, options, pa.csv.read_csv)
-        raise
     named = table.rename_columns([name.strip() for name in table.column_names])
     return mark_origin(named, path, lines=True, decimal=header.decimal)
-
-
-def header_of(path: Path) -> Header:
-    """How a text file is written."""
-    return read_header(path, "\t" if kind_of(path) == ".tsv" else None)
 
 
 def text_options(header: Header) -> dict[str, Any]:
@@ -161,16 +149,25 @@ def text_options(header: Header) -> dict[str, Any]:
     }
 
 
-def report_text_error(
+@contextmanager
+def explaining(
     path: Path, options: dict[str, Any], read: Callable[..., object], names: Sequence[str] = ()
-) -> None:
+) -> Iterator[None]:
     """Read again for the number of the row that Arrow refused: with threads rows are not counted.
 
     `names` are those of the columns, where `read` may also find fields that are not of the type asked for.
     """
-    options["read_options"].use_threads = False
     try:
-        read(path, **options)
+        yield
+    except pa.ArrowInvalid:
+        options["read_options"].use_threads = False
+        _explain(path, partial(read, path, **options), names)
+        raise
+
+
+def _explain(path: Path, read: Callable[[], object], names: Sequence[str]) -> None:
+    try:
+        read()
     except pa.ArrowInvalid as error:
         ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
         if ragged:
@@ -183,27 +180,22 @@ def report_text_error(
         if misfit and names:
             column, row = int(misfit[1]), int(misfit[2]) - 1
             find = partial(line_words, path, row, misfit[3])
-            check_numeric([NonNumericColumn(f"'{path}'", names[column], row, misfit[3], find)])
+            unfit = NonNumericColumn(f"'{path}'", names[column], row, misfit[3], find)
+            raise_problems(find_text([unfit]))
 
 
-def _read_parquet(path: Path, text: Sequence[str]) -> Any:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
+def _read_binary(path: Path, kind: str) -> Any:
+    if kind in PARQUET:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - slow to load, seldom needed
 
-    with pq.ParquetFile(path) as file:
-        return file.read()
+        with pq.ParquetFile(path) as file:
+            return file.read()
+    if kind in FEATHER:
+        from pyarrow import feather  # noqa: PLC0415
 
-
-def _read_feather(path: Path, text: Sequence[str]) -> Any:
-    from pyarrow import feather  # noqa: PLC0415
-
-    return feather.read_table(path)
-
-
-def _read_npy(path: Path, text: Sequence[str]) -> Any:
-    return _table_from_array(load_array(path), None, path)
-
-
-def _read_npz(path: Path, text: Sequence[str]) -> Any:
+        return feather.read_table(path)
+    if kind == ".npy":
+        return _table_from_array(load_array(path), None, path)
     arrays = load_arrays(path)
     names = arrays.pop("names", arrays.pop("columns", None))
     if len(arrays) != 1:
@@ -224,11 +216,3 @@ def _table_from_array(array: NDArray[Any], names: NDArray[Any] | None, path: Pat
     numeric = array.dtype.kind in "iuf"
     columns = np.ascontiguousarray(array.T, dtype=np.float64 if numeric else None)  # any byte order and width
     return pa.table([pa.array(column) for column in columns], names=list(given))
-
-
-_READERS: dict[str, Callable[[Path, Sequence[str]], Any]] = {
-    **dict.fromkeys(TEXT, _read_text),
-    **dict.fromkeys(PARQUET, _read_parquet),
-    **dict.fromkeys(FEATHER, _read_feather),
-    **dict(zip(ARRAYS, (_read_npy, _read_npz), strict=True)),
-}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, join_names, using
 from diffdag.tables.problems import check_column_names
@@ -30,34 +30,21 @@ RAW = "raw"
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Some cells and some genes of a matrix of values.
+    """Some cells and some genes of a matrix of values."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The genes.
-    obs : DataFrame
-        What is known of each of the cells, such as its condition.
-    matrix : array, sparse matrix, or either in a file
-        Values of all cells and all genes.
-    rows, columns : ndarray of int
-        Which of them belong to this table, `rows` in increasing order.
-    """
+    names: tuple[str, ...]  # of these genes
+    obs: pd.DataFrame  # what is known of each of these cells, such as its condition
+    matrix: Any  # values of all cells and all genes: an array, a sparse matrix, or either in a file
+    rows: IndexArray  # which cells these are, in increasing order
+    columns: IndexArray  # which genes
 
-    names: tuple[str, ...]
-    obs: pd.DataFrame
-    matrix: Any
-    rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
-
-    def take(self, chosen: NDArray[np.bool_]) -> Cells:
+    def take(self, chosen: BoolArray) -> Cells:
         """Some of the cells."""
         return replace(self, obs=self.obs[chosen], rows=self.rows[chosen])
 
-    def keep(self, chosen: NDArray[np.bool_]) -> Cells:
+    def keep(self, chosen: BoolArray) -> Cells:
         """Some of the genes."""
-        names = tuple(name for name, kept in zip(self.names, chosen, strict=True) if kept)
-        return replace(self, names=names, columns=self.columns[chosen])
+        return replace(self, names=tuple(compress(self.names, chosen)), columns=self.columns[chosen])
 
     def values(self, names: Sequence[str], label: str) -> FloatArray:
         """The values of some genes; `label` says in messages which table this is."""
@@ -74,7 +61,7 @@ class Cells:
         low, high = np.full(len(self.names), np.inf), np.full(len(self.names), -np.inf)
         for block in self._blocks(self.names):
             low, high = np.minimum(low, _along(block, "min")), np.maximum(high, _along(block, "max"))
-        return {name for name, same in zip(self.names, low == high, strict=True) if not same}
+        return set(compress(self.names, low != high))
 
     def _blocks(self, names: Sequence[str]) -> Iterator[Any]:
         """The rows of this table in order, some at a time, with the genes asked for."""
@@ -166,14 +153,7 @@ def _cells(names: Sequence[str], obs: pd.DataFrame, matrix: Any, what: str) -> C
 def read_cells(path: Path, layer: str | None = None, genes: str | None = None) -> Cells:
     """Read what is needed of an ``.h5ad`` file: names, what is known of the cells, and where the values are.
 
-    Parameters
-    ----------
-    path : Path
-        A file that AnnData wrote.
-    layer : str, optional
-        The layer with the values, or ``"raw"`` for those of ``adata.raw``; ``X`` if left out.
-    genes : str, optional
-        A column of ``var`` that is true for the genes to use, such as ``"highly_variable"``.
+    `diffdag.tables.readers.files.read_table` explains the options.
     """
     try:
         import h5py  # type: ignore[import-untyped]  # noqa: PLC0415

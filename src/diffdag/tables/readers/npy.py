@@ -16,13 +16,7 @@ _TIGHTEST = 1032  # no deflated byte stands for more
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Read an NPY file.
-
-    Raises
-    ------
-    ValueError
-        If it is none, is cut off, or holds Python objects.
-    """
+    """Read an NPY file; a ValueError says that it is none, is cut off, or holds Python objects."""
     with path.open("rb") as file:
         _check_claim(file, path.stat().st_size)
         file.seek(0)

@@ -15,34 +15,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from diffdag._base.arrays import BoolArray
 
 _KEY, _KEPT = b"diffdag", b"diffdag rows"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a table comes from.
+    """Where a table comes from."""
 
-    Parameters
-    ----------
-    path : str
-        The file, as the user wrote it.
-    rows : int
-        Rows of the table: if it has others now, somebody has taken some, and nobody knows which.
-    lines : bool
-        Whether the file has lines.
-    decimal : str
-        What stands before the decimals in it.
-    group : str, optional
-        The group whose rows these are.
-    """
-
-    path: str
-    rows: int
-    lines: bool = False
-    decimal: str = "."
-    group: str | None = None
+    path: str  # as the user wrote it
+    rows: int  # of the table: if it has others now, somebody has taken some, and nobody knows which
+    lines: bool = False  # whether the file has lines
+    decimal: str = "."  # what stands before decimals in it
+    group: str | None = None  # whose rows these are
 
     @property
     def label(self) -> str:
@@ -55,7 +42,7 @@ def mark_origin(table: Any, path: Path, *, lines: bool = False, decimal: str = "
     return _marked(table, Origin(str(path), table.num_rows, lines, decimal))
 
 
-def mark_group(part: Any, whole: Any, kept: NDArray[np.bool_], group: str) -> Any:
+def mark_group(part: Any, whole: Any, kept: BoolArray, group: str) -> Any:
     """Let some rows of a table know their file, and which rows of it they are."""
     origin = origin_of(whole)
     if origin is None or origin.group is not None:
@@ -82,17 +69,7 @@ def origin_of(table: Any) -> Origin | None:
 
 
 def place_of(table: Any, row: int, value: object) -> str:
-    """In words, which line of which file holds a value; empty if that is not known.
-
-    Parameters
-    ----------
-    table : object
-        Any kind of table.
-    row : int
-        Counted from 1.
-    value : object
-        What is there: the line has to hold it.
-    """
+    """In words, which line of which file holds a value; empty if that is not known. Rows count from 1."""
     origin = origin_of(table)
     if origin is None:
         return ""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_names
 from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.parallel import one_blas_thread
@@ -26,21 +27,12 @@ from diffdag.tables.problems import (
     Missing,
     check_column_names,
     check_missing_option,
-    check_numeric,
     check_same_columns,
+    find_text,
     unusable_values,
 )
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
 from diffdag.tables.readers.provenance import line_words, mark_origin
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedSums:
-    """Sums over all rows, and what was left out on the way, one sentence each."""
-
-    names: tuple[str, ...]
-    sums: Accumulator
-    notes: tuple[str, ...]
 
 
 @one_blas_thread()
@@ -52,21 +44,21 @@ def stream_sums(
     drop: Sequence[str] | None = None,
     missing: Missing = "error",
     progress: Progress = None,
-) -> StreamedSums:
-    """Sums over the rows of all files; see `Moments.from_parquet`. A `kind` of None goes by their endings."""
+) -> tuple[tuple[str, ...], Accumulator, tuple[str, ...]]:
+    """Names, sums over the rows of all files, and notes on what was left out; see `Moments.from_parquet`."""
     check_missing_option(missing)
     parts = [open_part(path, kind) for path in find_files(source, kind)]
     names, notes = _choose(parts, columns, drop)
     _check_types(parts, names)
     total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
     rows = _Rows(names, missing)
-    with show_progress(progress, "Reading rows", total, quick=True) as advance:
+    with show_progress(progress, "Reading rows", total) as advance:
         for part in parts:
             for batch in ahead(part.batches(names)):
                 rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
-    return StreamedSums(names, rows.sums(), (*notes, *rows.notes()))
+    return names, rows.sums(), (*notes, *rows.notes())
 
 
 def _choose(
@@ -106,7 +98,7 @@ def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
             table = part.head if first is None else pa.Table.from_batches([first])
             if isinstance(part, Text):
                 table = mark_origin(table, part.path, lines=True, decimal=part.header.decimal)
-            check_numeric(Columns.of(table, label).unfit(bad))
+            raise_problems(find_text(Columns.of(table, label).unfit(bad)))
 
 
 class _Rows:
@@ -138,7 +130,7 @@ class _Rows:
                 self._flush()
             start = stop
 
-    def _clean(self, part: NDArray[np.float64], file: Part) -> int:
+    def _clean(self, part: FloatArray, file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
         _refuse("infinite", np.isinf(part), self.names, self.row, file)
         gaps = np.isnan(part)
@@ -165,10 +157,9 @@ class _Rows:
     def notes(self) -> tuple[str, ...]:
         """How many rows were dropped, if any."""
         dropped = self._seen - self._sums.n
-        was = "was" if dropped == 1 else "were"
-        return (
-            (f"{dropped} of {plural(self._seen, 'row')} with missing values {was} dropped",) if dropped else ()
-        )
+        were = "was" if dropped == 1 else "were"
+        note = f"{dropped} of {plural(self._seen, 'row')} with missing values {were} dropped"
+        return (note,) if dropped else ()
 
 
 def _numbers(column: Any) -> NDArray[Any]:
@@ -180,11 +171,11 @@ def _numbers(column: Any) -> NDArray[Any]:
     return to_float(pa.chunked_array([column]))
 
 
-def _refuse(kind: str, bad: NDArray[np.bool_], names: Sequence[str], before: int, file: Part) -> None:
+def _refuse(kind: str, bad: BoolArray, names: Sequence[str], before: int, file: Part) -> None:
     """Name the first bad value of rows that follow so many others; `bad` has a line for each column."""
     if bad.any():
         row = int(bad.any(axis=0).argmax())
-        affected = tuple(name for name, is_bad in zip(names, bad[:, row], strict=True) if is_bad)
+        affected = tuple(compress(names, bad[:, row]))
         place = line_words(file.path, before + row + 1) if isinstance(file, Text) else ""
         place = place or f"row {before + row + 1} of '{file.path}'"
         raise_problems([unusable_values(kind, f"{kind} value of {join_names(affected)} in {place}", affected)])
