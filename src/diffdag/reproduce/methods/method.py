@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-import numpy as np
-
 from diffdag._base.arrays import BoolArray
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments
@@ -52,17 +50,6 @@ class Method:
         return self.needs is None or find_spec(self.needs) is not None
 
 
-def subtract(first: BoolArray, second: BoolArray) -> BoolArray:
-    """The difference of two adjacency matrices, as the paper forms it for methods that learn each graph.
-
-    ``[i, j]`` is an edge ``j -> i``, an undirected edge has both entries. What is in one of the graphs only is
-    a difference: an edge that is directed in one and undirected in the other differs in one entry, and so
-    becomes a directed edge; one that is reversed becomes an undirected edge.
-    """
-    difference: BoolArray = first != second
-    return difference
-
-
 def same_variables(first: Moments, second: Moments) -> Moments:
     """The second moments with their columns in the order of the first, once both are fit to be compared."""
     check_same_columns(first.names, second.names, ("first", "second"))
@@ -70,8 +57,3 @@ def same_variables(first: Moments, second: Moments) -> Moments:
     for moments, label in ((first, "first"), (second, "second")):
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
     return second
-
-
-def no_changes(first: Moments) -> BoolArray:
-    """The graph without edges."""
-    return np.zeros((len(first.names), len(first.names)), bool)

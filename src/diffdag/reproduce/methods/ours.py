@@ -24,11 +24,6 @@ def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
-def order(first: Moments, second: Moments) -> BoolArray:
-    """The order search with its default settings."""
-    return fit(first, second)
-
-
 def paper(first: Moments, second: Moments) -> BoolArray:
     """Algorithm 1 with the linear programme and the default threshold, which falls with the number of rows."""
     return fit(first, second, method="paper")
@@ -40,7 +35,7 @@ def paper_fixed(first: Moments, second: Moments) -> BoolArray:
 
 
 METHODS = (
-    Method("order", "order search by a joint score, the default of diffdag", order),
+    Method("order", "order search by a joint score, the default of diffdag", fit),
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
     Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
 )

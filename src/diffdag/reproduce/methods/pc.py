@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from diffdag._base.arrays import BoolArray
-from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, both_tables
-from diffdag.reproduce.methods.method import Method, subtract
+from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, subtract_graphs
+from diffdag.reproduce.methods.method import Method
 from diffdag.tables.moments import Moments
 
 ALPHA = 0.01  # chosen in docs/dev/constants.md
@@ -52,8 +52,7 @@ def pc_graph(table: Gaussian, alpha: float = ALPHA) -> BoolArray:
 
 def pc(first: Moments, second: Moments) -> BoolArray:
     """PC in each condition, and what is in one graph only."""
-    tables = both_tables(first, second)
-    return subtract(*(pc_graph(table) for table in tables))
+    return subtract_graphs(pc_graph, first, second)
 
 
 METHODS = (
