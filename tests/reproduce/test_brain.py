@@ -115,7 +115,7 @@ def test_files_are_told_by_what_they_hold(folder):
         "group_a.csv",
         "group_b.csv.gz",
     ]
-    study = brain_data.read_study(brain_data.find_files(folder))
+    study = brain_data.Study.read(brain_data.find_files(folder))
     assert list(study.regions["label"]) == list(study.regions["region"])  # no label column
     assert study.truth is None
 
@@ -123,7 +123,7 @@ def test_files_are_told_by_what_they_hold(folder):
 def test_regions_without_data_are_left_out(folder):
     for name in ("group_a.csv", "group_b.csv.gz"):
         rewrite(folder / name, lambda table: table.drop(columns="area5"))
-    study = brain_data.read_study(brain_data.find_files(folder))
+    study = brain_data.Study.read(brain_data.find_files(folder))
     assert len(study.regions) == 5
     assert len(study.atlas) == 6
 

@@ -191,6 +191,6 @@ def plan(
     from diffdag.reproduce.experiments.figure4 import measured_text  # noqa: PLC0415
     from diffdag.reproduce.planning import plan as make_plan  # noqa: PLC0415
 
-    known = {"parents": parents, "epsilon": epsilon, "delta": delta, "samples": samples}
+    known: dict[str, Any] = {"parents": parents, "epsilon": epsilon, "delta": delta, "samples": samples}
     found = make_plan(p, changes, **known, measured=measured_text())
     print(dumps(found.to_dict(), indent=2) if json else found.text())

@@ -44,52 +44,27 @@ def rows_at(C: float, p: int) -> int:
 class Plan:
     """What the theorems say about a study in preparation. Numbers of rows are per table.
 
-    Attributes
-    ----------
-    p, changes, parents : int
-        Variables, changes, and changed causes of one variable at most (``d'``).
-    nonzeros : int
-        Non-zero entries of Delta (``d``).
-    entry : float
-        Their absolute size.
-    epsilon, delta : float
-        Accuracy and probability of failure.
-    samples : int or None
-        Rows at hand.
-    lower_theorem4, lower_effect : float
-        With so many rows or fewer no method succeeds: by Theorem 4, and by its argument for changes of partial
-        correlation ``2 epsilon``.
-    upper_theorem3, upper_refined : float
-        Sufficient if the incoherence condition holds: by Theorem 3, and by its proof without generous steps.
-    correlation_limit : float
-        What no correlation may exceed for the incoherence condition to hold, ``1 / (2 d)``.
-    epsilon_limit : float
-        What epsilon of Assumption 3 can then be at most, ``2 / (3 d)``.
-    scale : dict of int to int
-        The paper's experiments: ``floor(e^C log p)`` for each C.
-    exponent : float or None
-        The C of the rows at hand.
-    measured : str or None
-        What simulations show, one line.
+    With at most as many rows as a lower bound no method succeeds; those above an upper bound are sufficient if
+    the incoherence condition holds.
     """
 
     p: int
     changes: int
-    parents: int
-    nonzeros: int
-    entry: float
+    parents: int  # changed causes of one variable at most, d'
+    nonzeros: int  # non-zero entries of Delta, d
+    entry: float  # their absolute size
     epsilon: float
     delta: float
-    samples: int | None
+    samples: int | None  # rows at hand
     lower_theorem4: float
-    lower_effect: float
+    lower_effect: float  # by the argument of Theorem 4 for changes of partial correlation 2 epsilon
     upper_theorem3: float
-    upper_refined: float
-    correlation_limit: float
-    epsilon_limit: float
-    scale: dict[int, int]
-    exponent: float | None
-    measured: str | None
+    upper_refined: float  # by the proof of Theorem 3 without generous steps
+    correlation_limit: float  # what no correlation may exceed under incoherence, 1 / (2 d)
+    epsilon_limit: float  # what epsilon of Assumption 3 can then be at most, 2 / (3 d)
+    scale: dict[int, int]  # the paper's experiments: floor(e^C log p) for each C
+    exponent: float | None  # the C of the rows at hand
+    measured: str | None  # what simulations show, one line
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers for JSON."""
@@ -99,32 +74,29 @@ class Plan:
         """The plan for the terminal."""
         rows = "" if self.samples is None else f", {plural(self.samples, 'row')} in each table"
         head = f"{plural(self.p, 'variable')}, {plural(self.changes, 'change')}{rows}"
-        blocks = [self._lower(), self._upper(), self._experiments(), self._simulations()]
-        return "\n\n".join([head, *blocks])
+        said = self.measured or "No measurement was given; simulate pairs of this size with diffdag simulate."
+        simulations = f"What simulations show\n{_wrap(said)}"
+        return "\n\n".join([head, self._lower(), self._upper(), self._experiments(), simulations])
 
     def _lower(self) -> str:
-        parents = plural(self.parents, "changed cause")
+        parents, size = plural(self.parents, "changed cause"), f"{2 * self.epsilon:.3g}"
+        few, effect = (_count(math.floor(rows)) for rows in (self.lower_theorem4, self.lower_effect))
         lines = _table(
             "Too few rows for any method (it errs at least half of the time on the worst pair)",
             {
-                f"Theorem 4, at most {parents} per variable": _count(math.floor(self.lower_theorem4)),
-                f"its argument for changes of partial correlation {2 * self.epsilon:.3g}": _count(
-                    math.floor(self.lower_effect)
-                ),
+                f"Theorem 4, at most {parents} per variable": few,
+                f"its argument for changes of partial correlation {size}": effect,
             },
         )
-        return lines + self._verdict()
-
-    def _verdict(self) -> str:
         if self.samples is None:
-            return ""
+            return lines
         if self.samples <= self.lower_theorem4:
             said = "are too few, by Theorem 4"
         elif self.samples <= self.lower_effect:
-            said = f"are too few if changes of partial correlation can be as small as {2 * self.epsilon:.3g}"
+            said = f"are too few if changes of partial correlation can be as small as {size}"
         else:
             said = "are above both; that does not mean that they are enough"
-        return "\n" + _wrap(f"{_count(self.samples)} {said}.")
+        return f"{lines}\n" + _wrap(f"{_count(self.samples)} {said}.")
 
     def _upper(self) -> str:
         lines = _table(
@@ -134,10 +106,6 @@ class Plan:
                 "its proof without generous steps": _count(self.upper_refined),
             },
         )
-        return f"{lines}\n{_wrap(self._caution())}"
-
-    def _caution(self) -> str:
-        """How far the sufficient numbers of rows can be relied on."""
         text = (
             f"These are worst-case numbers, for standardised variables and d = {self.nonzeros} non-zero "
             f"entries of size {self.entry:.3g} in the difference of the precision matrices; far fewer rows do "
@@ -149,7 +117,7 @@ class Plan:
                 f" Changes of partial correlation {2 * self.epsilon:.3g} and that condition exclude each other "
                 f"(epsilon is at most 2/(3d) = {self.epsilon_limit:.2g} under it): the theorem is silent here."
             )
-        return text
+        return f"{lines}\n{_wrap(text)}"
 
     def _experiments(self) -> str:
         columns = [(f"C = {c}", f"{n:,}") for c, n in self.scale.items()]
@@ -158,10 +126,6 @@ class Plan:
         if self.exponent is not None:
             lines.append(_wrap(f"{_count(self.samples or 0)} are C = {self.exponent:.1f}."))
         return "\n".join(lines)
-
-    def _simulations(self) -> str:
-        said = self.measured or "No measurement was given; simulate pairs of this size with diffdag simulate."
-        return f"What simulations show\n{_wrap(said)}"
 
 
 def plan(

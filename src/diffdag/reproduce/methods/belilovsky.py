@@ -133,7 +133,9 @@ def _noise(
 
 def _directions(grams: FloatArray, rows: FloatArray, slack: float, wide: float) -> FloatArray:
     """``M_1`` and ``M_2``, shape (2, q, q), one column for each coefficient."""
-    start = np.linalg.inv(grams) if rows.min() > grams.shape[1] + 1 else np.zeros_like(grams)
+    start: FloatArray = np.zeros_like(grams)
+    if rows.min() > grams.shape[1] + 1:
+        start = np.asarray(np.linalg.inv(grams), np.float64)
     limits = COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS
     directions: FloatArray = _solve_columns(grams, rows / rows.mean(), start, slack, wide, *limits)
     return directions
@@ -244,9 +246,9 @@ def _descend(
             columns[0, i, j], columns[1, i, j] = a * (v + u), b * (v - u)
         if moved <= tolerance:
             break
-    worst = max(0.0, np.abs(r1 - r2).max() - near)
+    near_miss = float(np.abs(r1 - r2).max()) - near
     r1[j] -= 2.0
-    return max(worst, np.abs(r1 + r2).max() - far) / max(near, 1e-9)
+    return max(0.0, near_miss, float(np.abs(r1 + r2).max()) - far) / max(near, 1e-9)
 
 
 def belilovsky(first: Moments, second: Moments) -> BoolArray:
