@@ -50,7 +50,8 @@ class Study:
         one_sided = [name for name in regions["region"] if (name in one) != (name in two)]
         if one_sided:
             raise InputError(f"{join_names(one_sided)} in one of the two tables only; remove it, or add it")
-        return cls(*tables, regions[regions["region"].isin(one)].reset_index(drop=True), regions)
+        measured = regions[regions["region"].isin(one)].reset_index(drop=True)
+        return cls(tables[0], tables[1], measured, regions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.journal import Row
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.words import join_names, plural
-from diffdag.pipeline import Fit, ModelOptions, prepare, search
+from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.report.format import printable
 from diffdag.reproduce.experiments.brain.data import Folder, Study, find_files, from_the_back, records
 from diffdag.reproduce.experiments.brain.invented import invent_study
@@ -36,6 +36,7 @@ from diffdag.reproduce.methods.attempt import TimeUp, within
 from diffdag.reproduce.methods.ours import result_graph
 from diffdag.reproduce.scoring import score
 from diffdag.tables.align import align_tables
+from diffdag.trust.fits import Fit
 
 METHODS: dict[str, dict[str, Any]] = {"order": {}, "paper": {"method": "paper", "threshold": EPSILON}}
 TITLES = {"order": "order search", "paper": f"Algorithm 1 of the paper, epsilon = {EPSILON}"}
