@@ -11,25 +11,24 @@ second; the tests hold the two to the same graphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import permutations
 
 from diffdag._base.arrays import BoolArray
 from diffdag.reproduce.methods.cpdag import PartialGraph, completed, extension
 from diffdag.reproduce.methods.gaussian import Gaussian, members, subtract_graphs
 from diffdag.reproduce.methods.method import Method
-from diffdag.tables.moments import Moments
 
 Score = Callable[[int, int], float]
 
 
-def ges_graph(table: Gaussian) -> PartialGraph:
-    """The class of DAGs that the search ends with, for one condition."""
-    empty = [0] * table.p
-    graph = PartialGraph(empty, empty)
+def ges_graph(table: Gaussian) -> BoolArray:
+    """The class of DAGs that the search ends with, for one condition, as a partially directed graph."""
+    graph = PartialGraph([0] * table.p, [0] * table.p)
     for step in (insertion, deletion):
         while (better := step(graph, table.bic)) is not None:
             graph = completed(extension(better))
-    return graph
+    return graph.matrix()
 
 
 def insertion(graph: PartialGraph, score: Score) -> PartialGraph | None:
@@ -117,9 +116,5 @@ def _direct(parents: list[int], neighbours: list[int], sources: int, target: int
     parents[target] |= sources
 
 
-def ges(first: Moments, second: Moments) -> BoolArray:
-    """GES in each condition, and what is in one graph only."""
-    return subtract_graphs(lambda table: ges_graph(table).matrix(), first, second)
-
-
-METHODS = (Method("ges", "greedy equivalence search in each condition, graphs subtracted", ges, most=20),)
+ABOUT = "greedy equivalence search in each condition, graphs subtracted"
+METHODS = (Method("ges", ABOUT, partial(subtract_graphs, ges_graph), most=20),)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -156,7 +157,10 @@ def information(covariances: FloatArray, rows: FloatArray, precisions: FloatArra
 
 
 def joint_lasso_graph(first: Moments, second: Moments, fusion: tuple[float, ...]) -> BoolArray:
-    """Undirected edges where the two matrices of the solution with the smallest AIC differ."""
+    """Undirected edges where the two matrices of the solution with the smallest AIC differ.
+
+    Without fusion these are two graphical lassos with one penalty.
+    """
     second = same_variables(first, second)
     problem = standardise(first, second)
     covariances, rows = np.array([problem.sigma1, problem.sigma2]), np.array([first.n, second.n], float)
@@ -179,23 +183,19 @@ def joint_lasso_graph(first: Moments, second: Moments, fusion: tuple[float, ...]
     return graph
 
 
-def fused_lasso(first: Moments, second: Moments) -> BoolArray:
-    """The joint graphical lasso with the fused penalty."""
-    return joint_lasso_graph(first, second, FUSION)
-
-
-def separate_lasso(first: Moments, second: Moments) -> BoolArray:
-    """Two graphical lassos with one penalty."""
-    return joint_lasso_graph(first, second, (0.0,))
-
-
 METHODS = (
     Method(
         "fused-lasso",
         "undirected: joint graphical lasso with a fused penalty, of Danaher, Wang and Witten",
-        fused_lasso,
+        partial(joint_lasso_graph, fusion=FUSION),
         directs=False,
         most=60,
     ),
-    Method("separate-lasso", "undirected: two graphical lassos, subtracted", separate_lasso, False, most=60),
+    Method(
+        "separate-lasso",
+        "undirected: two graphical lassos, subtracted",
+        partial(joint_lasso_graph, fusion=(0.0,)),
+        directs=False,
+        most=60,
+    ),
 )

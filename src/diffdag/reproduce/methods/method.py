@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from diffdag._base.arrays import BoolArray
@@ -38,7 +38,7 @@ class Method:
 
     name: str
     about: str
-    run: Callable[..., BoolArray]
+    run: Callable[..., BoolArray] = field(compare=False)  # a copy from another process is equal
     directs: bool = True
     knows_order: bool = False
     needs: str | None = None

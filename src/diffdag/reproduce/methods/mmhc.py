@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 
 from scipy.special import ndtri
@@ -21,7 +22,6 @@ from diffdag._base.arrays import BoolArray
 from diffdag.reproduce.methods.cpdag import PartialGraph, children_of
 from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, members, subtract_graphs
 from diffdag.reproduce.methods.method import Method
-from diffdag.tables.moments import Moments
 
 # Chosen in docs/dev/constants.md.
 ALPHA = 0.05
@@ -139,9 +139,5 @@ def _with(graph: tuple[int, ...], y: int, parents: int) -> tuple[int, ...]:
     return (*graph[:y], parents, *graph[y + 1 :])
 
 
-def mmhc(first: Moments, second: Moments) -> BoolArray:
-    """MMHC in each condition, and what is in one DAG only."""
-    return subtract_graphs(mmhc_graph, first, second)
-
-
-METHODS = (Method("mmhc", "max-min hill climbing in each condition, DAGs subtracted", mmhc, most=30),)
+ABOUT = "max-min hill climbing in each condition, DAGs subtracted"
+METHODS = (Method("mmhc", ABOUT, partial(subtract_graphs, mmhc_graph), most=30),)
