@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.checks import check_option
+from diffdag._base.checks import check_option, is_whole
 from diffdag._base.errors import InputError
 from diffdag.model.sem import RNG, LinearSEM, Noise, causal_order
 
@@ -139,7 +139,7 @@ def _check_simulation(
     variances_drawn: str,
 ) -> None:
     for name, value in {"p": p, "changes": changes}.items():
-        if value is not None and not isinstance(value, (int, np.integer)):
+        if value is not None and not is_whole(value):
             raise InputError(f"{name} must be a whole number; it is {value!r}")
     pairs = p * (p - 1) // 2
     if p < 2:

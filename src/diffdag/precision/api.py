@@ -53,8 +53,8 @@ class PrecisionDifference:
         The estimate in the user's units, symmetric.
     matrix : ndarray, shape (p, p)
         The estimate with its zeros.
-    names : tuple of str
-    method : str
+    names, method, iterations, converged
+        The variables, the estimator, and how it ended.
     penalty : float
         Penalty used, as a fraction of `penalty_max`.
     penalty_max : float
@@ -65,8 +65,6 @@ class PrecisionDifference:
         How far the worst constraint is broken.
     gap : float
         Relative primal-dual gap.
-    iterations : int
-    converged : bool
     least_penalty : float
         Where it was proved that the constraints contradict each other, so that there is no estimate: a fraction
         of `penalty_max` below which that is so. 0 where there is an estimate, or nothing was proved.

@@ -186,6 +186,7 @@ def plan(
     json: cli.Json = False,
 ) -> None:
     """Say what the paper's theorems tell about the number of rows a study needs."""
+    from dataclasses import asdict  # noqa: PLC0415
     from json import dumps  # noqa: PLC0415
 
     from diffdag.reproduce.experiments.figure4 import measured_text  # noqa: PLC0415
@@ -193,4 +194,4 @@ def plan(
 
     known: dict[str, Any] = {"parents": parents, "epsilon": epsilon, "delta": delta, "samples": samples}
     found = make_plan(p, changes, **known, measured=measured_text())
-    print(dumps(found.to_dict(), indent=2) if json else found.text())
+    print(dumps(asdict(found), indent=2) if json else found.text())

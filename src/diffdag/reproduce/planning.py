@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
+from diffdag._base.checks import is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.reproduce.theory import (
@@ -65,10 +63,6 @@ class Plan:
     scale: dict[int, int]  # the paper's experiments: floor(e^C log p) for each C
     exponent: float | None  # the C of the rows at hand
     measured: str | None  # what simulations show, one line
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers for JSON."""
-        return asdict(self)
 
     def text(self) -> str:
         """The plan for the terminal."""
@@ -175,7 +169,12 @@ def plan(
     '1.8e+13 2.9e+07'
     """
     _check_counts(p, changes, parents, samples, nonzeros)
-    _check_sizes(epsilon, entry)
+    if not SMALLEST <= epsilon < 0.5:
+        raise InputError(
+            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
+        )
+    if entry is not None and not 0 < entry < math.inf:
+        raise InputError(f"entry must be a positive number; it is {entry}")
     check_delta(delta)
     parents = min(max(1, -(-changes // (p // 2))), p - 1) if parents is None else parents
     nonzeros = 2 * changes + 1 if nonzeros is None else nonzeros
@@ -205,7 +204,7 @@ def plan(
 def _check_counts(p: int, changes: int, parents: int | None, samples: int | None, nonzeros: int | None) -> None:
     values = {"p": p, "changes": changes, "parents": parents, "samples": samples, "nonzeros": nonzeros}
     for name, value in values.items():
-        if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
+        if value is not None and not is_whole(value):
             raise InputError(f"{name} must be a whole number; it is {value!r}")
     if not 2 <= p <= LARGEST:
         raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
@@ -223,15 +222,6 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
         raise InputError(
             f"nonzeros must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}"
         )
-
-
-def _check_sizes(epsilon: float, entry: float | None) -> None:
-    if not SMALLEST <= epsilon < 0.5:
-        raise InputError(
-            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
-        )
-    if entry is not None and not 0 < entry < math.inf:
-        raise InputError(f"entry must be a positive number; it is {entry}")
 
 
 def _count(rows: float) -> str:

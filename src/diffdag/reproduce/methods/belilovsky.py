@@ -100,7 +100,7 @@ def difference_tests(
         others = np.delete(np.arange(p), target)
         grams = np.ascontiguousarray(sigmas[:, others[:, None], others])
         cross = np.ascontiguousarray(sigmas[:, others, target])
-        slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate, SWEEPS)
+        slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate)
         noise = _noise(grams, cross, sigmas[:, target, target], slopes, rows)
         directions = _directions(grams, rows, slack[0] * balance * rate, slack[1] * rate)
         residual = cross - np.einsum("kij,kj->ki", grams, slopes)
@@ -136,9 +136,7 @@ def _directions(grams: FloatArray, rows: FloatArray, slack: float, wide: float) 
     start: FloatArray = np.zeros_like(grams)
     if rows.min() > grams.shape[1] + 1:
         start = np.asarray(np.linalg.inv(grams), np.float64)
-    limits = COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS
-    directions: FloatArray = _solve_columns(grams, rows / rows.mean(), start, slack, wide, *limits)
-    return directions
+    return _solve_columns(grams, rows / rows.mean(), start, slack, wide)
 
 
 @inner
@@ -152,13 +150,13 @@ def _soft(value: float, amount: float) -> float:
 
 @compiled
 def _fused_regression(
-    grams: FloatArray, cross: FloatArray, sparsity: float, fusion: float, tolerance: float, sweeps: int
+    grams: FloatArray, cross: FloatArray, sparsity: float, fusion: float, tolerance: float
 ) -> FloatArray:
     """The fused lasso by descent on the two coefficients of one variable at a time, each time exactly."""
     q = cross.shape[1]
     slopes = np.zeros((2, q))
     residual = cross.copy()
-    for _ in range(sweeps):
+    for _ in range(SWEEPS):
         largest = 0.0
         for j in range(q):
             a, b = grams[0, j, j], grams[1, j, j]
@@ -182,22 +180,15 @@ def _fused_regression(
 
 @compiled
 def _solve_columns(
-    grams: FloatArray,
-    share: FloatArray,
-    start: FloatArray,
-    slack: float,
-    wide: float,
-    tolerance: float,
-    sweeps: int,
-    widenings: int,
+    grams: FloatArray, share: FloatArray, start: FloatArray, slack: float, wide: float
 ) -> FloatArray:
     """Each column by descent on the dual; both bounds are doubled while there is no solution."""
     directions = start.copy()
     for j in range(start.shape[1]):
         near, far = slack, wide
-        for _ in range(widenings):
+        for _ in range(WIDENINGS):
             directions[:, :, j] = start[:, :, j]
-            if _descend(grams, share, directions, j, near, far, tolerance, sweeps) <= tolerance:
+            if _descend(grams, share, directions, j, near, far) <= COLUMN_TOLERANCE:
                 break
             near, far = 2 * near, 2 * far
     return directions
@@ -205,14 +196,7 @@ def _solve_columns(
 
 @inner
 def _descend(
-    grams: FloatArray,
-    share: FloatArray,
-    columns: FloatArray,
-    j: int,
-    near: float,
-    far: float,
-    tolerance: float,
-    sweeps: int,
+    grams: FloatArray, share: FloatArray, columns: FloatArray, j: int, near: float, far: float
 ) -> float:
     """Improve column j in place; how far the worst constraint is broken, as a share of its bound.
 
@@ -224,7 +208,7 @@ def _descend(
     for i in range(q):
         r1 += grams[0, i] * columns[0, i, j]
         r2 += grams[1, i] * columns[1, i, j]
-    for _ in range(sweeps):
+    for _ in range(COLUMN_SWEEPS):
         moved = 0.0
         for i in range(q):
             curve = a * grams[0, i, i] + b * grams[1, i, i]
@@ -244,7 +228,7 @@ def _descend(
                 r2 += b * step * grams[1, i]
                 v += step
             columns[0, i, j], columns[1, i, j] = a * (v + u), b * (v - u)
-        if moved <= tolerance:
+        if moved <= COLUMN_TOLERANCE:
             break
     near_miss = float(np.abs(r1 - r2).max()) - near
     r1[j] -= 2.0
