@@ -229,7 +229,7 @@ def test_the_truth_is_scored_where_it_is_known(monkeypatch):
 def test_a_method_that_takes_too_long_leaves_a_row(tmp_path):
     settings = {**brain.settings_for(None, quick=True), "limit": 1e-3, "methods": ["paper"]}
     files, text = run(brain.EXPERIMENT, settings, tmp_path, jobs=1)
-    assert "paper: no answer, longer than 0.001 s" in text
+    assert "paper: no result, longer than 0.001 s" in text
     assert not [path for path in files if path.suffix == ".svg"]
     assert pd.read_csv(tmp_path / "brain-edges.csv").empty
 

@@ -14,7 +14,7 @@ directed edges that are not there.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import accumulate, combinations, takewhile
 from math import comb
 
 import numpy as np
@@ -131,8 +131,5 @@ def largest_size(count: int, budget: int) -> int:
     >>> largest_size(8, 500), largest_size(30, 500), largest_size(100, 500)
     (8, 2, 1)
     """
-    size, sets = 0, 1
-    while size < count and sets + comb(count, size + 1) <= budget:
-        size += 1
-        sets += comb(count, size)
-    return size
+    sets = accumulate(comb(count, size) for size in range(1, count + 1))
+    return sum(1 for _ in takewhile(lambda total: 1 + total <= budget, sets))

@@ -38,10 +38,9 @@ def largest_off_diagonal(first: FloatArray, second: FloatArray) -> float:
     >>> largest_off_diagonal(np.eye(2), np.array([[1.0, 0.1], [0.1, 2.0]]))
     0.1
     """
-    sizes = [np.abs(sigma) for sigma in (first, second)]
-    largest = [float(size.max()) for size in sizes]
-    off = [float((size - np.diag(np.diag(size))).max()) for size in sizes]
-    return max(off[0] * largest[1], largest[0] * off[1])
+    one, two = np.abs(first), np.abs(second)
+    off_one, off_two = (float((size - np.diag(np.diag(size))).max()) for size in (one, two))
+    return max(off_one * float(two.max()), float(one.max()) * off_two)
 
 
 def printed_off_diagonal(first: FloatArray, second: FloatArray) -> float:

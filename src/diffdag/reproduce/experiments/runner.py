@@ -35,34 +35,20 @@ MADE = "made"  # date and commit of each row
 class Experiment:
     """One table or figure of the paper.
 
-    Attributes
-    ----------
-    name, title : str
-    key : tuple of str
-        Columns that tell cells apart.
-    cells : callable
-        ``cells(settings)`` gives all cells, in the order of the finished table.
-    work : callable
-        ``work(cell, settings)`` fills one row. It is called in other processes.
-    finish : callable
-        ``finish(table, folder, settings)`` draws from the table and nothing else; it returns the files written
-        and a text for the screen.
-    full, quick : mapping
-        Settings of the two sizes, JSON values only.
-    axes : tuple of str
-        Settings that only say which cells there are. They may grow: a later run with more pairs or one more
-        method fills what is missing.
+    ``cells(settings)`` gives all cells, in the order of the finished table; ``work(cell, settings)`` fills one
+    row, in another process; ``finish(table, folder, settings)`` draws from the table and nothing else, and
+    returns the files written and a text for the screen.
     """
 
     name: str
     title: str
-    key: tuple[str, ...]
+    key: tuple[str, ...]  # columns that tell cells apart
     cells: Callable[[Mapping[str, Any]], list[Cell]]
     work: Callable[[Cell, Mapping[str, Any]], Row]
     finish: Callable[[pd.DataFrame, Path, Mapping[str, Any]], tuple[list[Path], str]]
-    full: Mapping[str, Any]
+    full: Mapping[str, Any]  # settings of the two sizes, JSON values only
     quick: Mapping[str, Any]
-    axes: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()  # settings that only say which cells there are; a later run may add to them
 
 
 def run(

@@ -65,8 +65,7 @@ def dci_fc(first: Moments, second: Moments) -> BoolArray:
     """DCI from the complete graph."""
     second = _checked(first, second)
     pairs = ~np.eye(len(first.names), dtype=bool)
-    everything = np.ones(len(pairs), bool)
-    return difference_graph(first, second, pairs, everything, alpha_skeleton=ALPHA_COMPLETE)
+    return difference_graph(first, second, pairs, np.ones(len(pairs), bool), ALPHA_COMPLETE)
 
 
 def dci_k(first: Moments, second: Moments) -> BoolArray:
@@ -79,22 +78,16 @@ def dci_k(first: Moments, second: Moments) -> BoolArray:
 
 
 def difference_graph(
-    first: Moments,
-    second: Moments,
-    pairs: BoolArray,
-    nodes: BoolArray,
-    *,
-    alpha_skeleton: float = ALPHA_SKELETON,
+    first: Moments, second: Moments, pairs: BoolArray, nodes: BoolArray, alpha_skeleton: float = ALPHA_SKELETON
 ) -> BoolArray:
     """Difference graph of DCI, skeleton and orientation, from any start.
 
     `pairs` may have changed; `nodes` are conditioned on, and contain those of the pairs.
     """
     graph = np.zeros_like(pairs)
-    names = [name for name, used in zip(first.names, nodes, strict=True) if used]
     if not pairs.any():
         return graph
-    one, two = first.select(names), second.select(names)
+    one, two = (moments.select([first.names[k] for k in np.flatnonzero(nodes)]) for moments in (first, second))
     block = np.ix_(nodes, nodes)
     try:
         edges = skeleton(one, two, pairs[block], alpha_skeleton)

@@ -16,33 +16,18 @@ from diffdag.tables.problems import check_same_columns
 class Method:
     """One method of estimating a difference graph.
 
-    Attributes
-    ----------
-    name : str
-        What the user types and reads.
-    about : str
-        One line: what it does, and whose it is.
-    run : callable
-        ``run(first, second)`` with the moments of two tables over the same variables gives the graph as a
-        boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, ``[i, j]`` and ``[j, i]``
-        where the edge is undirected. If `knows_order`, a causal order of the columns comes third.
-    directs : bool
-        Whether it can direct edges.
-    knows_order : bool
-        Whether it has to be told the causal order.
-    needs : str or None
-        A module that an extra brings; without it the method is not available.
-    most : int or None
-        Number of variables beyond which it is too slow to be worth the wait.
+    ``run(first, second)`` with the moments of two conditions over the same variables gives the graph as a
+    boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, ``[i, j]`` and ``[j, i]`` where
+    the edge is undirected. If `knows_order`, a causal order of the columns comes third.
     """
 
-    name: str
-    about: str
+    name: str  # what the user types and reads
+    about: str  # one line: what it does, and whose it is
     run: Callable[..., BoolArray] = field(compare=False)  # a copy from another process is equal
-    directs: bool = True
-    knows_order: bool = False
-    needs: str | None = None
-    most: int | None = None
+    directs: bool = True  # whether it can direct edges
+    knows_order: bool = False  # whether it has to be told the causal order
+    needs: str | None = None  # a module that an extra brings; without it the method is not available
+    most: int | None = None  # number of variables beyond which it is too slow to be worth the wait
 
     @property
     def available(self) -> bool:
