@@ -17,7 +17,7 @@ class Method:
     """One method of estimating a difference graph.
 
     ``run(first, second)`` with the moments of two conditions over the same variables gives the graph as a
-    boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, ``[i, j]`` and ``[j, i]`` where
+    boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, and ``[j, i]`` as well where
     the edge is undirected. If `knows_order`, a causal order of the columns comes third.
     """
 
