@@ -1,5 +1,7 @@
 """What a command is given: files, folders, patterns, moments, or groups of one file."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,3 +62,4 @@ def test_two_groups_need_no_names(folder):
     assert (one.num_rows, two.num_rows, labels) == (15, 15, ("u", "v"))
     assert read_pair(folder / "t.csv", None, "g", "w", "u")[2] == ("w", "u")
     assert read_pair(folder / "t.csv", folder / "plain.csv", None, None, None)[2] == ("t", "plain")
+    assert read_pair(Path("t.csv"), Path("t.csv"), None, None, None)[2] == ("t.csv (first)", "t.csv (second)")

@@ -398,6 +398,11 @@ def least_squares(table, target, causes):
     return beta[:-1], np.sqrt(error * np.diag(np.linalg.inv(design.T @ design)))[:-1]
 
 
+def fit_of(graph, first, second):
+    settings = answers.PaperSettings("dtrace", 0.1, 0.1, False, 1)
+    return answers.PaperFit(first, second, None, None, graph, 0.1, settings, 0.1)
+
+
 def test_weights_are_regressions_on_all_that_precede():
     rows = tables(880150, 5, 40, 50)
     moments = [Moments.from_array(table) for table in rows]
