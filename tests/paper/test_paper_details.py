@@ -26,12 +26,6 @@ from diffdag.results.records import ABSENT_ERRORS, Edge
 NONE: frozenset = frozenset()
 
 
-def fit_of(graph, first, second):
-    """A fit with this graph."""
-    unused = dict.fromkeys(("precision", "differences", "threshold", "settings", "penalty"))
-    return answers.PaperFit(first, second, graph=graph, **unused)
-
-
 class Table(Differences):
     """Differences looked up by their members; the identity where there is none."""
 
