@@ -115,7 +115,7 @@ def test_files_are_told_by_what_they_hold(folder):
         "group_a.csv",
         "group_b.csv.gz",
     ]
-    study = brain_data.read_study(brain_data.find_files(folder))
+    study = brain_data.Study.read(brain_data.find_files(folder))
     assert list(study.regions["label"]) == list(study.regions["region"])  # no label column
     assert study.truth is None
 
@@ -123,7 +123,7 @@ def test_files_are_told_by_what_they_hold(folder):
 def test_regions_without_data_are_left_out(folder):
     for name in ("group_a.csv", "group_b.csv.gz"):
         rewrite(folder / name, lambda table: table.drop(columns="area5"))
-    study = brain_data.read_study(brain_data.find_files(folder))
+    study = brain_data.Study.read(brain_data.find_files(folder))
     assert len(study.regions) == 5
     assert len(study.atlas) == 6
 
@@ -229,7 +229,7 @@ def test_the_truth_is_scored_where_it_is_known(monkeypatch):
 def test_a_method_that_takes_too_long_leaves_a_row(tmp_path):
     settings = {**brain.settings_for(None, quick=True), "limit": 1e-3, "methods": ["paper"]}
     files, text = run(brain.EXPERIMENT, settings, tmp_path, jobs=1)
-    assert "paper: no answer, longer than 0.001 s" in text
+    assert "paper: no result, longer than 0.001 s" in text
     assert not [path for path in files if path.suffix == ".svg"]
     assert pd.read_csv(tmp_path / "brain-edges.csv").empty
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -12,14 +11,15 @@ from scipy import stats
 
 from diffdag import LinearSEM, Moments, simulate_pair
 from diffdag._base.errors import InputError
+from diffdag.reproduce.methods import find_method
 from diffdag.reproduce.methods.cpdag import PartialGraph, completed, extension
 from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, members
-from diffdag.reproduce.methods.ges import ges, ges_graph
-from diffdag.reproduce.methods.mmhc import ALPHA, climb, mmhc, mmhc_graph, parents_and_children
-from diffdag.reproduce.methods.pc import pc, pc_graph
+from diffdag.reproduce.methods.ges import ges_graph
+from diffdag.reproduce.methods.mmhc import ALPHA, climb, mmhc_graph, parents_and_children
+from diffdag.reproduce.methods.pc import pc_graph
 from diffdag.reproduce.scoring import score
 
-RUNS = {"pc": pc, "ges": ges, "mmhc": mmhc} if find_spec("causallearn") else {"ges": ges, "mmhc": mmhc}
+RUNS = {name: find_method(name).run for name in ("pc", "ges", "mmhc") if find_method(name).available}
 # Every edge is directed in the whole class of each of the two DAGs, so the difference can be found.
 BEFORE = [(0, 2), (1, 2), (2, 3), (3, 4)]
 AFTER = [(0, 2), (1, 2), (2, 3), (5, 3)]
@@ -120,9 +120,9 @@ def test_fisher_z_and_bic_against_regressions_on_rows():
 def test_what_was_forgotten_is_worked_out_again(monkeypatch):
     monkeypatch.setattr("diffdag.reproduce.methods.gaussian.REMEMBERED", 5)
     few = table(8)
-    forgetful = ges_graph(few).matrix(), mmhc_graph(few)
+    forgetful = ges_graph(few), mmhc_graph(few)
     monkeypatch.undo()
-    assert (forgetful[0] == ges_graph(table(8)).matrix()).all()
+    assert (forgetful[0] == ges_graph(table(8))).all()
     assert (forgetful[1] == mmhc_graph(table(8))).all()
 
 
@@ -148,7 +148,7 @@ def test_ges_is_ges_of_causal_learn(p, neighbours, n):
     for seed in range(820_630, 820_638):
         moments = Moments.from_array(rows(seed, p=p, neighbours=neighbours, n=n))
         theirs = causal_learn.ges(cov=moments.covariance(), n=n)["G"].graph
-        ours = ges_graph(Gaussian(moments, "first")).matrix()
+        ours = ges_graph(Gaussian(moments, "first"))
         assert (ours == arrows_and_lines(theirs)).all()
 
 
@@ -203,7 +203,7 @@ def test_ges_finds_the_best_of_all_dags_on_many_rows():
     for seed in range(820_640, 820_650):
         data = table(seed, p=4, neighbours=2, n=100_000)
         best = max(everything, key=lambda parents: total(data, parents))
-        assert (ges_graph(data).matrix() == completed(best).matrix()).all()
+        assert (ges_graph(data) == completed(best).matrix()).all()
 
 
 def total(data, parents):

@@ -7,7 +7,7 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -382,7 +382,7 @@ def test_plan_of_the_papers_brain_data():
     assert "the theorem is silent here" in text
     assert "No measurement" in text
     assert max(map(len, text.splitlines())) <= 100
-    assert json.loads(json.dumps(answer.to_dict()))["nonzeros"] == 25
+    assert json.loads(json.dumps(asdict(answer)))["nonzeros"] == 25
 
 
 def test_the_verdict_follows_the_rows():
@@ -407,7 +407,7 @@ def test_every_plan_can_be_told(data):
     epsilon, delta = data.draw(st.floats(1e-4, 0.499)), data.draw(st.floats(1e-9, 0.5))
     answer = plan(p, changes, samples=samples, epsilon=epsilon, delta=delta)
     assert answer.text()
-    json.dumps(answer.to_dict(), allow_nan=False)
+    json.dumps(asdict(answer), allow_nan=False)
     assert 0 <= answer.lower_theorem4 < answer.upper_refined <= answer.upper_theorem3
 
 

@@ -12,7 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csgraph
@@ -99,7 +99,7 @@ def precedence(
     direct = np.zeros((len(variables), len(variables)), bool)
     for relation in known.values():
         direct |= relation
-    before = _closure_among(direct)
+    before = _closure(direct)
     if before.diagonal().any():
         raise InputError(*_contradiction(variables, _shortest_cycle(direct), known))
     return before
@@ -144,7 +144,7 @@ def read_tiers(path: str | Path) -> list[list[str]]:
     if rows and [field.lower() for field in _used(rows[0][1])] == ["variable", "tier"]:
         entries = [_numbered_entry(path, line, _used(fields)) for line, fields in rows[1:]]
     else:
-        entries = [_Entry(line, name, line) for line, fields in rows for name in fields if name]
+        entries = [(line, name, float(line)) for line, fields in rows for name in fields if name]
     if not entries:
         raise InputError(f"file '{path}' names no variable; {_FILE_WANTED}")
     seen: dict[str, int] = {}
@@ -235,26 +235,19 @@ def _pair(option: str, pair: Direction) -> tuple[str, str]:
     return cause, effect
 
 
-# Matrices of direct precedence to the answer.
-
-
-def _closure_among(direct: BoolArray) -> BoolArray:
-    """Transitive closure; the work grows with the variables of which anything is known."""
-    known = np.flatnonzero(direct.any(axis=0) | direct.any(axis=1))
-    before = np.zeros_like(direct)
-    before[np.ix_(known, known)] = _closure(direct[np.ix_(known, known)])
-    return before
+# Matrices of direct precedence to their closure.
 
 
 def _closure(direct: BoolArray) -> BoolArray:
-    """Transitive closure by squaring: paths of up to 2, 4, 8, ... steps."""
-    reach = direct
+    """Transitive closure by squaring: paths of up to 2, 4, 8, ... steps between what anything is known of."""
+    known = np.flatnonzero(direct.any(axis=0) | direct.any(axis=1))
+    before, block = direct.copy(), np.ix_(known, known)
     while True:
-        steps = reach.astype(np.float32)  # products of booleans would not go through BLAS
-        further = reach | (steps @ steps > 0)
-        if np.array_equal(further, reach):
-            return reach
-        reach = further
+        steps = before[block].astype(np.float32)  # products of booleans would not go through BLAS
+        further = before[block] | (steps @ steps > 0)
+        if np.array_equal(further, before[block]):
+            return before
+        before[block] = further
 
 
 def _shortest_cycle(direct: BoolArray) -> list[int]:
@@ -328,12 +321,6 @@ def _number(value: object) -> float | None:
 # Files.
 
 
-class _Entry(NamedTuple):
-    line: int
-    name: str
-    tier: float
-
-
 def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
     """Number and fields of each line that says something."""
     rows = []
@@ -343,11 +330,11 @@ def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
         try:
             fields = next(csv.reader([line], strict=True, skipinitialspace=True), [])
         except csv.Error as error:
-            raise InputError(
-                f"line {number} of '{path}' cannot be read ({error}); check its double quotes"
-            ) from error
-        rows.append((number, [field.strip() for field in fields]))
-    return [(number, fields) for number, fields in rows if any(fields)]
+            said = f"line {number} of '{path}' cannot be read ({error}); check its double quotes"
+            raise InputError(said) from error
+        if any(fields := [field.strip() for field in fields]):
+            rows.append((number, fields))
+    return rows
 
 
 def _read_lines(path: Path) -> list[str]:
@@ -372,11 +359,12 @@ def _used(fields: list[str]) -> list[str]:
     return fields[: max(k for k, field in enumerate(fields, start=1) if field)]
 
 
-def _numbered_entry(path: Path, line: int, fields: list[str]) -> _Entry:
+def _numbered_entry(path: Path, line: int, fields: list[str]) -> tuple[int, str, float]:
+    """Line, name and tier."""
     tier = _number(fields[1]) if len(fields) == 2 and fields[0] else None
     if tier is None:
         raise InputError(
             f"line {line} of '{path}' is '{','.join(fields)}'; give a variable and its tier, a number, as the "
             "header says, or leave the line out"
         )
-    return _Entry(line, fields[0], tier)
+    return line, fields[0], tier

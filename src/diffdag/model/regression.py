@@ -55,37 +55,23 @@ def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regre
 
 @dataclass(frozen=True, eq=False)
 class JointRegression:
-    """One variable on its predecessors in both conditions, with coefficients shared except on a change set.
+    """One variable on its k predecessors in both conditions; coefficients differ on a change set of m.
 
-    Attributes
-    ----------
-    first, second : ndarray, shape (k,)
-        Coefficients of all predecessors in each condition.
-    variance_first, variance_second : float
-        Noise variances.
-    squares : (float, float)
-        Residual sums of squares of each condition, above zero.
-    freedom : (float, float)
-        Residual degrees of freedom of each condition, at least 1.
-    covariance : ndarray, shape (k + m, k + m)
-        Covariance matrix of the estimates: coefficients of the second condition, then what the first adds to
-        those of the change set.
-    error_first, error_second, error_delta, freedom_delta : ndarray, shape (m,)
-        Of the change set: standard errors of both coefficients and of their difference, and Satterthwaite's
-        degrees of freedom of the last.
+    `covariance` is that of the estimates: coefficients of the second condition, then what the first adds to
+    those of the change set.
     """
 
-    first: FloatArray
+    first: FloatArray  # coefficients of all predecessors in each condition, shape (k,)
     second: FloatArray
-    variance_first: float
+    variance_first: float  # of the noise
     variance_second: float
-    squares: tuple[float, float]
-    freedom: tuple[float, float]
-    covariance: FloatArray
-    error_first: FloatArray
+    squares: tuple[float, float]  # residual sums of squares of each condition, above zero
+    freedom: tuple[float, float]  # residual degrees of freedom of each condition, at least 1
+    covariance: FloatArray  # shape (k + m, k + m)
+    error_first: FloatArray  # standard errors of the coefficients of the change set, shape (m,)
     error_second: FloatArray
-    error_delta: FloatArray
-    freedom_delta: FloatArray
+    error_delta: FloatArray  # of their difference
+    freedom_delta: FloatArray  # Satterthwaite's degrees of freedom of the last
 
 
 def regress_jointly(
@@ -98,18 +84,8 @@ def regress_jointly(
 ) -> JointRegression:
     """Generalised least squares with intercepts; `separate` if the two noise variances differ.
 
-    Parameters
-    ----------
-    first, second : Moments
-    target : int
-        Column of the variable.
-    predecessors, changed : sequence of int
-        Its predecessors, fewer than rows, and those of them whose coefficients differ.
-    separate : bool
-        Whether each condition has a noise variance of its own.
+    There must be fewer predecessors than rows; `changed` are those of them whose coefficients differ.
 
-    Examples
-    --------
     >>> one = Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]])
     >>> two = Moments.from_array([[0, 1], [1, 2], [2, 2.5], [3, 4]])
     >>> fit = regress_jointly(one, two, 1, [0], [0], separate=False)

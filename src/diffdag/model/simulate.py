@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.checks import check_option
+from diffdag._base.checks import check_option, is_whole
 from diffdag._base.errors import InputError
 from diffdag.model.sem import RNG, LinearSEM, Noise, causal_order
 
@@ -115,17 +115,12 @@ def simulate_pair(
     _check_simulation(p, neighbours, change, changes, weights, variances, variances_drawn)
     _check_epsilon(p, change if changes is None else changes, min_epsilon)
     rng = np.random.default_rng(rng)
-
-    def draw_variances() -> FloatArray:
-        return rng.choice(np.asarray(variances, float), p)
-
     for _ in range(max_tries):
         before, after = _draw_weights(p, neighbours, change, changes, weights, rng)
-        first_variances = draw_variances()
-        second_variances = first_variances if variances_drawn == "shared" else draw_variances()
-        pair = SEMPair(
-            LinearSEM(before, first_variances, noise=noise), LinearSEM(after, second_variances, noise=noise)
-        )
+        one = two = rng.choice(np.asarray(variances, float), p)
+        if variances_drawn == "per-condition":
+            two = rng.choice(np.asarray(variances, float), p)
+        pair = SEMPair(LinearSEM(before, one, noise=noise), LinearSEM(after, two, noise=noise))
         if min_epsilon is None or _passes(pair, min_epsilon):
             return pair
     raise InputError(
@@ -144,7 +139,7 @@ def _check_simulation(
     variances_drawn: str,
 ) -> None:
     for name, value in {"p": p, "changes": changes}.items():
-        if value is not None and not isinstance(value, (int, np.integer)):
+        if value is not None and not is_whole(value):
             raise InputError(f"{name} must be a whole number; it is {value!r}")
     pairs = p * (p - 1) // 2
     if p < 2:

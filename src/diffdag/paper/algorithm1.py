@@ -14,12 +14,12 @@ directed edges that are not there.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import accumulate, combinations, takewhile
 from math import comb
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from diffdag._base.parallel import one_blas_thread
 from diffdag.paper.differences import Differences, ExactDifferences
 from diffdag.paper.elimination import prune_by_elimination
 from diffdag.paper.graph import DifferenceGraph, Edge, EdgeSet, Layers, layer_ranks
@@ -29,30 +29,13 @@ EXHAUSTIVE = 12
 PRUNE_BUDGET = 500
 
 
+@one_blas_thread()  # several threads on small matrices get in each other's way
 def difference_graph(differences: Differences, threshold: float, equal_noise: bool = False) -> DifferenceGraph:
-    """Run Algorithm 1 on any source of precision differences.
+    """Run Algorithm 1 on any source of precision differences, exact or estimated.
 
-    Parameters
-    ----------
-    differences : Differences
-        Precision differences over sets of variables, exact or estimated.
-    threshold : float
-        The paper's epsilon (Remark 1): entries up to this size, in units of partial correlations, count as
-        zero.
-    equal_noise : bool
-        No noise variance changed.
-
-    Returns
-    -------
-    DifferenceGraph
-        ``complete`` is false if `prune` did not look at every set.
+    Entries up to the threshold, the paper's epsilon (Remark 1) in units of partial correlations, count as zero.
+    With `equal_noise` no noise variance changed.
     """
-    # Thousands of small matrices: several BLAS threads only get in each other's way.
-    with threadpool_limits(1, user_api="blas"):
-        return _difference_graph(differences, threshold, equal_noise)
-
-
-def _difference_graph(differences: Differences, threshold: float, equal_noise: bool) -> DifferenceGraph:
     delta = differences.over(range(differences.p))
     changed = (np.abs(delta) > threshold).any(axis=1)
     invariant, variables = (tuple(np.flatnonzero(mask).tolist()) for mask in (~changed, changed))
@@ -72,27 +55,12 @@ def _difference_graph(differences: Differences, threshold: float, equal_noise: b
 def compute_order(
     differences: Differences, variables: Iterable[int], threshold: float, equal_noise: bool = False
 ) -> tuple[Layers, tuple[int, ...]]:
-    """Peel off the variables with a zero diagonal, layer by layer.
+    """Peel off the variables of ``V`` with a zero diagonal, layer by layer.
 
-    By Proposition 1 a variable with a zero diagonal is a sink of the difference DAG over what is left.
-
-    Parameters
-    ----------
-    differences : Differences
-    variables : iterable of int
-        The variables that take part, ``V``.
-    threshold : float
-        Entries up to this size count as zero.
-    equal_noise : bool
-        The user knows that no noise variance changed: then some diagonal is zero, and the smallest stands
-        for it where none is below the threshold.
-
-    Returns
-    -------
-    layers : tuple of tuples
-        ``O``, sinks first.
-    rest : tuple of int
-        ``R``, the variables whose order is not identified because noise variances differ.
+    By Proposition 1 a variable with a zero diagonal is a sink of the difference DAG over what is left. If no
+    noise variance changed some diagonal is zero, and the smallest stands for it where none is below the
+    threshold. Returned are the layers ``O``, sinks first, and the variables ``R`` whose order is not identified
+    because noise variances differ.
     """
     left = sorted(variables)
     layers: list[tuple[int, ...]] = []
@@ -110,11 +78,7 @@ def compute_order(
 
 
 def orient_edges(
-    differences: Differences,
-    variables: Iterable[int],
-    layers: Layers,
-    rest: Sequence[int],
-    threshold: float,
+    differences: Differences, variables: Iterable[int], layers: Layers, rest: Sequence[int], threshold: float
 ) -> EdgeSet:
     """Neighbours in later layers or in the unresolved rest are causes; edges inside the rest are undirected."""
     members = sorted(variables)
@@ -167,8 +131,5 @@ def largest_size(count: int, budget: int) -> int:
     >>> largest_size(8, 500), largest_size(30, 500), largest_size(100, 500)
     (8, 2, 1)
     """
-    size, sets = 0, 1
-    while size < count and sets + comb(count, size + 1) <= budget:
-        size += 1
-        sets += comb(count, size)
-    return size
+    sets = accumulate(comb(count, size) for size in range(1, count + 1))
+    return sum(1 for _ in takewhile(lambda total: 1 + total <= budget, sets))

@@ -25,17 +25,11 @@ Members = tuple[int, ...]
 
 
 class Differences(ABC):
-    """Precision differences over sets of variables, each worked out once.
-
-    Attributes
-    ----------
-    unfinished : int
-        Number of sets for which a solver stopped early.
-    """
+    """Precision differences over sets of variables, each worked out once."""
 
     def __init__(self, p: int) -> None:
         self.p = p
-        self.unfinished = 0
+        self.unfinished = 0  # number of sets for which a solver stopped early
         self._known: dict[Members, FloatArray] = {(): np.zeros((0, 0))}
 
     @property
@@ -78,18 +72,14 @@ class ExactDifferences(Differences):
 
     def root_over(self, members: Members) -> tuple[FloatArray, FloatArray]:
         """Square roots of both precision matrices over `members`."""
-        inside = set(members)
-        outside = [k for k in range(self.p) if k not in inside]
+        outside = sorted(set(range(self.p)) - set(members))
         order, start = [*outside, *members], len(outside)
 
-        def last_block(root: FloatArray) -> FloatArray:
-            return np.asarray(np.linalg.qr(root[:, order], mode="r"))[start:, start:]
-
-        return last_block(self.roots[0]), last_block(self.roots[1])
+        first, second = (np.asarray(np.linalg.qr(root[:, order], mode="r")) for root in self.roots)
+        return first[start:, start:], second[start:, start:]
 
     def rounding(self, members: Members, threshold: float) -> float:
-        """A bound on rounding errors over large subsets of `members`, read off the entries that are zero
-        over all of them.
+        """A bound on rounding errors over large subsets of `members`: from the entries that are zero over all.
 
         The search in `prune` looks at so many entries that some lie below a generous threshold by chance.
         """
@@ -102,19 +92,7 @@ class ExactDifferences(Differences):
 
 
 class SampleDifferences(Differences):
-    """Differences estimated from two standardised covariance matrices.
-
-    Parameters
-    ----------
-    problem : DifferenceProblem
-        Both covariance matrices and the absolute penalty, which is the same for every set.
-    samples : (int, int)
-        Number of rows behind each.
-    estimator : str
-        One of `diffdag.precision.ESTIMATORS`.
-    n_jobs : int, optional
-        Number of processes for `prefetch`.
-    """
+    """Differences estimated from two standardised covariance matrices, with one absolute penalty."""
 
     def __init__(
         self, problem: DifferenceProblem, samples: tuple[int, int], estimator: str, n_jobs: int | None = None
@@ -127,15 +105,14 @@ class SampleDifferences(Differences):
 
     @classmethod
     def from_moments(
-        cls, first: Moments, second: Moments, answer: PrecisionDifference, n_jobs: int | None = None
+        cls, first: Moments, second: Moments, found: PrecisionDifference, n_jobs: int | None = None
     ) -> SampleDifferences:
         """Take estimator, penalty and the difference over all variables from a result for them."""
-        problem = standardise(first, second, answer.penalty * answer.penalty_max)
-        self = cls(problem, (first.n, second.n), answer.method, n_jobs)
-        scale = _conditional_scale(problem, self.samples)
-        scale = scale / pooled_scale(first, second)
-        self._known[tuple(range(self.p))] = answer.matrix / np.outer(scale, scale)
-        self.unfinished += not answer.converged
+        problem = standardise(first, second, found.penalty * found.penalty_max)
+        self = cls(problem, (first.n, second.n), found.method, n_jobs)
+        scale = _conditional_scale(problem, self.samples) / pooled_scale(first, second)
+        self._known[tuple(range(self.p))] = found.matrix / np.outer(scale, scale)
+        self.unfinished += not found.converged
         return self
 
     def prefetch(self, sets: Iterable[Iterable[int]]) -> None:
@@ -146,14 +123,14 @@ class SampleDifferences(Differences):
         problems = [self._block(key) for key in missing]
         shared = (self.samples, self.estimator)
         found = collect(run_all(_estimate, problems, shared=shared, jobs=self.n_jobs))
-        for key, (answer, finished) in zip(missing, found, strict=True):
-            self._known[key] = answer
+        for key, (difference, finished) in zip(missing, found, strict=True):
+            self._known[key] = difference
             self.unfinished += not finished
 
     def _compute(self, members: Members) -> FloatArray:
-        answer, finished = _estimate(self._block(members), self.samples, self.estimator)
+        difference, finished = _estimate(self._block(members), self.samples, self.estimator)
         self.unfinished += not finished
-        return answer
+        return difference
 
     def _block(self, members: Members) -> DifferenceProblem:
         block = np.ix_(members, members)

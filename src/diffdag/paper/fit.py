@@ -67,31 +67,15 @@ class Equation:
 
 @dataclass(frozen=True, eq=False)
 class PaperFit:
-    """What Algorithm 1 found on the moments of two conditions.
-
-    Attributes
-    ----------
-    first, second : Moments
-        Of all variables.
-    precision : PrecisionDifference
-        The difference of the precision matrices, with its certificate.
-    differences : SampleDifferences
-        Estimates over the sets of variables that the algorithm looked at.
-    graph : DifferenceGraph
-        Layers and edges, refined to an order for the regressions.
-    threshold : float
-        The paper's epsilon.
-    settings : PaperSettings
-        What the user asked for.
-    """
+    """What Algorithm 1 found on the moments of two conditions."""
 
     first: Moments
     second: Moments
-    precision: PrecisionDifference
-    differences: SampleDifferences
-    graph: DifferenceGraph
-    threshold: float
-    settings: PaperSettings
+    precision: PrecisionDifference  # with its certificate
+    differences: SampleDifferences  # over the sets of variables that the algorithm looked at
+    graph: DifferenceGraph  # layers and edges, refined to an order for the regressions
+    threshold: float  # the paper's epsilon
+    settings: PaperSettings  # what the user asked for
     penalty: Penalty  # given, or chosen from the data
     raised: str = ""  # a note on a penalty that had to be raised
     method: Literal["paper"] = "paper"
@@ -161,18 +145,14 @@ def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> Pap
     """Run Algorithm 1 on moments."""
     p, n = len(first.names), min(first.n, second.n)
     threshold = default_threshold(p, n) if settings.threshold is None else settings.threshold
-    penalty, raised = _penalty(first, second, settings)
+    penalty, raised = settings.penalty, ""
+    if penalty is None:
+        penalty, raised = (0.0, "") if settings.estimator == "plugin" else default_penalty(first, second)
     precision = precision_difference(first, second, method=settings.estimator, penalty=penalty)
     differences = SampleDifferences.from_moments(first, second, precision, settings.n_jobs)
     graph = difference_graph(differences, threshold, settings.equal_noise)
     graph = refine(graph, first, second, threshold)
     return PaperFit(first, second, precision, differences, graph, threshold, settings, penalty, raised)
-
-
-def _penalty(first: Moments, second: Moments, settings: PaperSettings) -> tuple[Penalty, str]:
-    if settings.penalty is not None:
-        return settings.penalty, ""
-    return (0.0, "") if settings.estimator == "plugin" else default_penalty(first, second)
 
 
 def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> Difference:
@@ -232,7 +212,7 @@ def _edges_from_samples(fit: PaperFit) -> tuple[tuple[Edge, ...], list[str]]:
 def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> Iterator[str]:
     """What a user should know about estimates from few rows or unfinished solvers."""
     weak = [
-        f"{edge}"
+        str(edge)
         for edge in edges
         if edge.delta is not None and edge.stderr is not None and abs(edge.delta) <= ABSENT_ERRORS * edge.stderr
     ]
@@ -241,12 +221,12 @@ def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> It
     if differences.unfinished:
         yield (
             f"{differences.unfinished} of {plural(differences.worked_out, 'subproblem')} did not converge: "
-            "do not rely on this answer; use a larger penalty or more rows"
+            "do not rely on this result; use a larger penalty or more rows"
         )
 
 
 def _notes(graph: DifferenceGraph, names: tuple[str, ...]) -> tuple[str, ...]:
-    """What a user should know about how far this answer goes."""
+    """What a user should know about how far this result goes."""
     notes = []
     if graph.rest and not graph.edges.directed | graph.edges.undirected:
         notes.append(

@@ -15,12 +15,10 @@ class DifferenceGraph:
     rest: tuple[int, ...]
     edges: EdgeSet
     prune_size: int
-    complete: bool
+    complete: bool  # whether `prune` looked at every set
 
 
 Layers = tuple[tuple[int, ...], ...]
-
-
 Edge = tuple[int, int]
 
 

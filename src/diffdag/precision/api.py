@@ -32,13 +32,7 @@ from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import check_varies
 
-__all__ = [
-    "ESTIMATORS",
-    "Penalty",
-    "PrecisionDifference",
-    "precision_difference",
-    "symmetrise",
-]
+__all__ = ["ESTIMATORS", "Penalty", "PrecisionDifference", "precision_difference", "symmetrise"]
 
 ESTIMATORS: dict[str, Callable[[Any], Solution]] = {
     "dantzig": solve_dantzig,
@@ -58,9 +52,9 @@ class PrecisionDifference:
     entries : csr_array, shape (p, p)
         The estimate in the user's units, symmetric.
     matrix : ndarray, shape (p, p)
-        The same with its zeros.
-    names : tuple of str
-    method : str
+        The estimate with its zeros.
+    names, method, iterations, converged
+        The variables, the estimator, and how it ended.
     penalty : float
         Penalty used, as a fraction of `penalty_max`.
     penalty_max : float
@@ -71,8 +65,6 @@ class PrecisionDifference:
         How far the worst constraint is broken.
     gap : float
         Relative primal-dual gap.
-    iterations : int
-    converged : bool
     least_penalty : float
         Where it was proved that the constraints contradict each other, so that there is no estimate: a fraction
         of `penalty_max` below which that is so. 0 where there is an estimate, or nothing was proved.
@@ -168,10 +160,10 @@ def _problem(
         raise InputError("one of the two is a table and the other moments; give two of a kind")
     if not isinstance(first, Moments) or not isinstance(second, Moments):
         tables = align_tables(first, second)
-        if method in SPARSE and len(tables.first) + len(tables.second) < len(tables.names):
-            rows = min(len(tables.first), len(tables.second))
+        n1, n2 = len(tables.first), len(tables.second)
+        if method in SPARSE and n1 + n2 < len(tables.names):
             wide, scale = standardise_rows(tables.first, tables.second)
-            return wide, tables.names, scale, rows
+            return wide, tables.names, scale, min(n1, n2)
         first, second = (Moments.from_array(table, tables.names) for table in (tables.first, tables.second))
     if first.names != second.names:
         second = second.select(first.names)
@@ -183,10 +175,7 @@ def _problem(
 
 
 def _warn_unless_converged(method: str, solution: Solution, share: float) -> None:
-    """Tell the user when there is no solution, or a solver stopped early, and what to do about it.
-
-    A penalty times `share` is a fraction of the one that gives zero.
-    """
+    """Warn where there is no solution, or a solver stopped early; `share` is the inverse of `penalty_max`."""
     if solution.least_penalty:
         least = math.ceil(1e4 * solution.least_penalty * share) / 1e4
         warnings.warn(

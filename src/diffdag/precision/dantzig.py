@@ -180,8 +180,7 @@ class _Master:
         m = len(signs)
         block = self._coefficients(self.constraints, new, signs).T
         cost = self.problem.penalty - signs * self.problem.target_at(new)
-        upper = np.full(m, self.bound)
-        self.highs.addCols(m, cost, np.zeros(m), upper, block.size, *_dense(block))
+        self.highs.addCols(m, cost, np.zeros(m), np.full(m, self.bound), block.size, *_dense(block))
         self.variables, self.signs = _append(self.variables, new), np.concatenate([self.signs, signs])
 
     def solve(self) -> tuple[csr_array, csr_array]:

@@ -20,6 +20,7 @@ the way stop at zero.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +34,7 @@ from diffdag.precision.problem import DifferenceProblem, Solution
 
 MAX_STEPS = 100
 MAX_HALVINGS = 50
-ZERO = (
-    1e-10  # entries on their way to zero that are this close have arrived; else they would hold up the others
-)
+ZERO = 1e-10  # entries on their way to zero that are this close have arrived, so as not to hold up the others
 GAP = 1e-6
 DESCENT = 1e-4  # share of the descent that the gradient promises, which a step has to bring
 DIRECT = 1_000  # entries up to which the Newton system is written out
@@ -52,12 +51,10 @@ def solve_kliep(problem: DifferenceProblem, tolerance: float = 1e-8, max_steps: 
     steps = 0
     while (_kkt(problem, point) > tolerance or _gap(problem, point) > GAP) and steps < max_steps:
         steps += 1
-        better = _step(problem, root, point)
-        if better is None:
+        if (better := _step(problem, root, point)) is None:
             break
         point = better
-    violation = problem.violation(point.gradient)
-    gap = _gap(problem, point)
+    violation, gap = problem.violation(point.gradient), _gap(problem, point)
     converged = violation <= tolerance and gap <= GAP
     return Solution(csr_array(point.delta), point.objective, violation, gap, steps, converged)
 
@@ -201,11 +198,9 @@ def _newton(fitted: FloatArray, free: _Free, right: FloatArray) -> FloatArray:
     scale = np.diag(hessian).copy()
     for damping in (0.0, 1e-12, 1e-9, 1e-6):
         hessian[np.diag_indices_from(hessian)] = scale * (1 + damping)
-        try:
+        with contextlib.suppress(LinAlgError):
             solution: FloatArray = cho_solve(cho_factor(hessian), right)
-        except LinAlgError:
-            continue
-        return solution
+            return solution
     return right / scale
 
 

@@ -13,10 +13,11 @@ entries, and the residual of all entries, block by block. `DifferenceProblem` ho
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -37,7 +38,6 @@ BLOCK = 1 << 21  # numbers in a block
 PART = 1 << 11  # entries looked at together
 LEAST_REST = 1e-6  # a share of a matrix that is more than rounding errors
 MARGIN = 1e-9  # share by which a penalty is too small, not by rounding errors
-KEPT = ("target", "penalty_max", "ranges")  # what does not depend on the penalty
 BAND = 256  # rows multiplied together
 
 
@@ -57,9 +57,11 @@ class SparseProblem(ABC):
     def penalty_max(self) -> float:
         """The smallest penalty at which the estimate is zero: the largest entry of the target."""
 
-    @abstractmethod
     def at_penalty(self, penalty: float) -> Self:
-        """Return this problem with another penalty."""
+        """Return this problem with another penalty, and with what was worked out already."""
+        other = copy.copy(self)
+        vars(other)["penalty"] = penalty  # no cached property depends on it
+        return other
 
     @abstractmethod
     def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
@@ -167,13 +169,6 @@ class DifferenceProblem(SparseProblem):
         """The smallest penalty at which the estimate is zero: the largest entry of the target."""
         return float(max(self.target.max(), -self.target.min()))
 
-    def at_penalty(self, penalty: float) -> Self:
-        """Return this problem with another penalty."""
-        other = replace(self, penalty=penalty)
-        known = {name: value for name, value in vars(self).items() if name in KEPT}
-        vars(other).update(known)  # what was worked out already
-        return other
-
     def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma1[k, i]`` for each of the rows k and columns i."""
         return self.sigma1[rows[:, None], columns]
@@ -275,21 +270,17 @@ def standardise(first: Moments, second: Moments, penalty: float = 0.0) -> Differ
     """The problem for the moments of two tables, each variable divided by its pooled scale."""
     scale = pooled_scale(first, second)
     units = np.outer(scale, scale)
-    one, two = first.scatter / units, second.scatter / units
-    one /= first.n
-    two /= second.n
-    return DifferenceProblem(one, two, penalty)
+    return DifferenceProblem(first.scatter / units / first.n, second.scatter / units / second.n, penalty)
 
 
 def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> float:
     """The absolute penalty meant by a fraction of `penalty_max` or by ``"rate:c"``, ``c sqrt(log p / n)``."""
     if isinstance(penalty, str):
-        head, _, constant = penalty.partition(":")
         try:
-            rate = float(constant)
+            rate = float(penalty.removeprefix("rate:"))
         except ValueError:
             rate = -1.0
-        if head != "rate" or not (math.isfinite(rate) and rate >= 0):
+        if not (penalty.startswith("rate:") and 0 <= rate < math.inf):
             raise InputError(
                 f"penalty {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'"
             )

@@ -12,9 +12,9 @@ certificate is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from diffdag.precision.scan import peaks
 
 HEIGHT = 1_000  # rows of a block: enough for a fast product
 PART = 1 << 12  # entries worked out together
-KEPT = ("penalty_max", "ranges", "_single")  # what does not depend on the penalty
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +47,6 @@ class RowsProblem(SparseProblem):
         """The largest entry of the target."""
         return peaks(self.residual_blocks(csr_array((self.p, self.p))), self.p).largest
 
-    def at_penalty(self, penalty: float) -> Self:
-        """Return this problem with another penalty."""
-        other = replace(self, penalty=penalty)
-        known = {name: value for name, value in vars(self).items() if name in KEPT}
-        vars(other).update(known)
-        return other
-
     def first(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """``Sigma1[k, i]`` for each of the rows k and columns i."""
         return _products(self.first_rows, rows, columns)
@@ -65,12 +57,12 @@ class RowsProblem(SparseProblem):
 
     def at(self, entries: Entries) -> tuple[FloatArray, FloatArray]:
         """Some entries of ``Sigma1`` and of ``Sigma2``."""
-        one, two = (np.empty(len(entries[0])) for _ in range(2))
-        for values, table in ((one, self.first_rows), (two, self.second_rows)):
-            for start in range(0, len(values), PART):
-                some = slice(start, start + PART)
-                values[some] = np.einsum("rk,rk->k", table[:, entries[0][some]], table[:, entries[1][some]])
-        return one, two
+        values = np.empty((2, len(entries[0])))
+        for start in range(0, values.shape[1], PART):
+            some = slice(start, start + PART)
+            for k, table in enumerate((self.first_rows, self.second_rows)):
+                values[k, some] = np.einsum("rk,rk->k", table[:, entries[0][some]], table[:, entries[1][some]])
+        return values[0], values[1]
 
     def residual_blocks(self, delta: csr_array, *, rough: bool = False) -> Blocks:
         """``[Z1; Z2]' [Z1 + M Z2; -Z2]``, block by block."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
+from diffdag._base.checks import is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.reproduce.theory import (
@@ -44,87 +42,55 @@ def rows_at(C: float, p: int) -> int:
 class Plan:
     """What the theorems say about a study in preparation. Numbers of rows are per table.
 
-    Attributes
-    ----------
-    p, changes, parents : int
-        Variables, changes, and changed causes of one variable at most (``d'``).
-    nonzeros : int
-        Non-zero entries of Delta (``d``).
-    entry : float
-        Their absolute size.
-    epsilon, delta : float
-        Accuracy and probability of failure.
-    samples : int or None
-        Rows at hand.
-    lower_theorem4, lower_effect : float
-        With so many rows or fewer no method succeeds: by Theorem 4, and by its argument for changes of partial
-        correlation ``2 epsilon``.
-    upper_theorem3, upper_refined : float
-        Sufficient if the incoherence condition holds: by Theorem 3, and by its proof without generous steps.
-    correlation_limit : float
-        What no correlation may exceed for the incoherence condition to hold, ``1 / (2 d)``.
-    epsilon_limit : float
-        What epsilon of Assumption 3 can then be at most, ``2 / (3 d)``.
-    scale : dict of int to int
-        The paper's experiments: ``floor(e^C log p)`` for each C.
-    exponent : float or None
-        The C of the rows at hand.
-    measured : str or None
-        What simulations show, one line.
+    With at most as many rows as a lower bound no method succeeds; those above an upper bound are sufficient if
+    the incoherence condition holds.
     """
 
     p: int
     changes: int
-    parents: int
-    nonzeros: int
-    entry: float
+    parents: int  # changed causes of one variable at most, d'
+    nonzeros: int  # non-zero entries of Delta, d
+    entry: float  # their absolute size
     epsilon: float
     delta: float
-    samples: int | None
+    samples: int | None  # rows at hand
     lower_theorem4: float
-    lower_effect: float
+    lower_effect: float  # by the argument of Theorem 4 for changes of partial correlation 2 epsilon
     upper_theorem3: float
-    upper_refined: float
-    correlation_limit: float
-    epsilon_limit: float
-    scale: dict[int, int]
-    exponent: float | None
-    measured: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers for JSON."""
-        return asdict(self)
+    upper_refined: float  # by the proof of Theorem 3 without generous steps
+    correlation_limit: float  # what no correlation may exceed under incoherence, 1 / (2 d)
+    epsilon_limit: float  # what epsilon of Assumption 3 can then be at most, 2 / (3 d)
+    scale: dict[int, int]  # the paper's experiments: floor(e^C log p) for each C
+    exponent: float | None  # the C of the rows at hand
+    measured: str | None  # what simulations show, one line
 
     def text(self) -> str:
         """The plan for the terminal."""
         rows = "" if self.samples is None else f", {plural(self.samples, 'row')} in each table"
         head = f"{plural(self.p, 'variable')}, {plural(self.changes, 'change')}{rows}"
-        blocks = [self._lower(), self._upper(), self._experiments(), self._simulations()]
-        return "\n\n".join([head, *blocks])
+        said = self.measured or "No measurement was given; simulate pairs of this size with diffdag simulate."
+        simulations = f"What simulations show\n{_wrap(said)}"
+        return "\n\n".join([head, self._lower(), self._upper(), self._experiments(), simulations])
 
     def _lower(self) -> str:
-        parents = plural(self.parents, "changed cause")
+        parents, size = plural(self.parents, "changed cause"), f"{2 * self.epsilon:.3g}"
+        few, effect = (_count(math.floor(rows)) for rows in (self.lower_theorem4, self.lower_effect))
         lines = _table(
             "Too few rows for any method (it errs at least half of the time on the worst pair)",
             {
-                f"Theorem 4, at most {parents} per variable": _count(math.floor(self.lower_theorem4)),
-                f"its argument for changes of partial correlation {2 * self.epsilon:.3g}": _count(
-                    math.floor(self.lower_effect)
-                ),
+                f"Theorem 4, at most {parents} per variable": few,
+                f"its argument for changes of partial correlation {size}": effect,
             },
         )
-        return lines + self._verdict()
-
-    def _verdict(self) -> str:
         if self.samples is None:
-            return ""
+            return lines
         if self.samples <= self.lower_theorem4:
             said = "are too few, by Theorem 4"
         elif self.samples <= self.lower_effect:
-            said = f"are too few if changes of partial correlation can be as small as {2 * self.epsilon:.3g}"
+            said = f"are too few if changes of partial correlation can be as small as {size}"
         else:
             said = "are above both; that does not mean that they are enough"
-        return "\n" + _wrap(f"{_count(self.samples)} {said}.")
+        return f"{lines}\n" + _wrap(f"{_count(self.samples)} {said}.")
 
     def _upper(self) -> str:
         lines = _table(
@@ -134,10 +100,6 @@ class Plan:
                 "its proof without generous steps": _count(self.upper_refined),
             },
         )
-        return f"{lines}\n{_wrap(self._caution())}"
-
-    def _caution(self) -> str:
-        """How far the sufficient numbers of rows can be relied on."""
         text = (
             f"These are worst-case numbers, for standardised variables and d = {self.nonzeros} non-zero "
             f"entries of size {self.entry:.3g} in the difference of the precision matrices; far fewer rows do "
@@ -149,7 +111,7 @@ class Plan:
                 f" Changes of partial correlation {2 * self.epsilon:.3g} and that condition exclude each other "
                 f"(epsilon is at most 2/(3d) = {self.epsilon_limit:.2g} under it): the theorem is silent here."
             )
-        return text
+        return f"{lines}\n{_wrap(text)}"
 
     def _experiments(self) -> str:
         columns = [(f"C = {c}", f"{n:,}") for c, n in self.scale.items()]
@@ -158,10 +120,6 @@ class Plan:
         if self.exponent is not None:
             lines.append(_wrap(f"{_count(self.samples or 0)} are C = {self.exponent:.1f}."))
         return "\n".join(lines)
-
-    def _simulations(self) -> str:
-        said = self.measured or "No measurement was given; simulate pairs of this size with diffdag simulate."
-        return f"What simulations show\n{_wrap(said)}"
 
 
 def plan(
@@ -211,7 +169,12 @@ def plan(
     '1.8e+13 2.9e+07'
     """
     _check_counts(p, changes, parents, samples, nonzeros)
-    _check_sizes(epsilon, entry)
+    if not SMALLEST <= epsilon < 0.5:
+        raise InputError(
+            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
+        )
+    if entry is not None and not 0 < entry < math.inf:
+        raise InputError(f"entry must be a positive number; it is {entry}")
     check_delta(delta)
     parents = min(max(1, -(-changes // (p // 2))), p - 1) if parents is None else parents
     nonzeros = 2 * changes + 1 if nonzeros is None else nonzeros
@@ -241,7 +204,7 @@ def plan(
 def _check_counts(p: int, changes: int, parents: int | None, samples: int | None, nonzeros: int | None) -> None:
     values = {"p": p, "changes": changes, "parents": parents, "samples": samples, "nonzeros": nonzeros}
     for name, value in values.items():
-        if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
+        if value is not None and not is_whole(value):
             raise InputError(f"{name} must be a whole number; it is {value!r}")
     if not 2 <= p <= LARGEST:
         raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
@@ -259,15 +222,6 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
         raise InputError(
             f"nonzeros must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}"
         )
-
-
-def _check_sizes(epsilon: float, entry: float | None) -> None:
-    if not SMALLEST <= epsilon < 0.5:
-        raise InputError(
-            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
-        )
-    if entry is not None and not 0 < entry < math.inf:
-        raise InputError(f"entry must be a positive number; it is {entry}")
 
 
 def _count(rows: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +38,9 @@ def largest_off_diagonal(first: FloatArray, second: FloatArray) -> float:
     >>> largest_off_diagonal(np.eye(2), np.array([[1.0, 0.1], [0.1, 2.0]]))
     0.1
     """
-    sizes = [np.abs(sigma) for sigma in (first, second)]
-    largest = [float(size.max()) for size in sizes]
-    off = [float((size - np.diag(np.diag(size))).max()) for size in sizes]
-    return max(off[0] * largest[1], largest[0] * off[1])
+    one, two = np.abs(first), np.abs(second)
+    off_one, off_two = (float((size - np.diag(np.diag(size))).max()) for size in (one, two))
+    return max(off_one * float(two.max()), float(one.max()) * off_two)
 
 
 def printed_off_diagonal(first: FloatArray, second: FloatArray) -> float:
@@ -69,27 +69,13 @@ def smallest_diagonal(first: FloatArray, second: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """What the sample sizes depend on besides epsilon and delta.
+    """What the sample sizes depend on besides epsilon and delta."""
 
-    Attributes
-    ----------
-    p : int
-        Number of variables.
-    change : float
-        ``|Delta|_1``.
-    variance : float
-        The largest variance of a variable in either model.
-    entries : float
-        ``|Sigma1|_max + |Sigma2|_max``.
-    diagonal : float
-        ``K^d_min``.
-    """
-
-    p: int
-    change: float
-    variance: float = 1.0
-    entries: float = 2.0
-    diagonal: float = 1.0
+    p: int  # number of variables
+    change: float  # |Delta|_1
+    variance: float = 1.0  # the largest variance of a variable in either model
+    entries: float = 2.0  # |Sigma1|_max + |Sigma2|_max
+    diagonal: float = 1.0  # K^d_min
 
 
 def theorem3_constant(scale: Scale) -> float:
@@ -173,71 +159,40 @@ def lower_bound(p: int, parents: int) -> float:
 class Incoherence:
     """The two sides of the condition of Theorem 3, ``K^o_max <= l1 l2 / (2 d)``.
 
-    Attributes
-    ----------
-    k_off, k_off_printed, k_diagonal : float
-        ``K^o_max``, ``K^o_max`` as printed, and ``K^d_min``.
-    ratio : float
-        ``K^o_max`` divided by what is allowed for ``d = |Delta|_0``.
-    holds : bool
-        Whether that is at most 1. If not, Theorem 3 says nothing, whatever the number of rows.
+    If it does not hold, Theorem 3 says nothing, whatever the number of rows.
     """
 
-    k_off: float
-    k_off_printed: float
-    k_diagonal: float
-    ratio: float
-    holds: bool
+    k_off: float  # K^o_max
+    k_off_printed: float  # K^o_max as printed
+    k_diagonal: float  # K^d_min
+    ratio: float  # K^o_max divided by what is allowed for d = |Delta|_0
+    holds: bool  # whether that is at most 1
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows per table that suffice; those of direct estimation count only if the incoherence condition holds.
+    """Rows per table that suffice; those of direct estimation count only if the incoherence condition holds."""
 
-    Attributes
-    ----------
-    theorem3, refined : float
-        For Delta within epsilon by Theorem 3, and by its proof without generous steps.
-    indirect, indirect_refined : float
-        For Delta within epsilon by separate estimation (appendix B), which needs no incoherence.
-    corollary2 : float or None
-        On all sets of Assumption 3 at once; None beyond 12 variables.
-    """
-
-    theorem3: float
-    refined: float
-    indirect: float
+    theorem3: float  # for Delta within epsilon
+    refined: float  # by its proof without generous steps
+    indirect: float  # by separate estimation (appendix B), which needs no incoherence
     indirect_refined: float
-    corollary2: float | None
+    corollary2: float | None  # on all sets of Assumption 3 at once; None beyond 12 variables
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the theorems say about two known models.
+    """What the theorems say about two known models; what is over the sets of Assumption 3 may be None.
 
-    Attributes
-    ----------
-    nonzeros, densest : int, int or None
-        ``|Delta|_0``, mirrored entries counted twice as in the proof; and its largest value over the sets of
-        Assumption 3, the paper's ``d``. What is over these sets is None beyond 12 variables.
-    change : float
-        ``|Delta|_1``.
-    epsilon : float
-        Accuracy of Delta to which the sample sizes belong.
-    epsilon_assumption : float or None
-        The largest epsilon of Assumption 3 (ii), which speaks of partial correlations.
-    epsilon_entries : float or None
-        Half the smallest entry of Delta that Algorithm 1 has to tell from zero, diagonal entries included. Its
-        threshold must be below this; Assumption 3 does not see to it.
-    incoherence : Incoherence
-    rows : Rows
+    `epsilon_entries` is half the smallest entry of Delta that Algorithm 1 has to tell from zero, diagonal
+    entries included. Its threshold must be below this; Assumption 3 does not see to it.
     """
 
-    nonzeros: int
-    densest: int | None
-    change: float
-    epsilon: float
-    epsilon_assumption: float | None
+    nonzeros: int  # |Delta|_0, mirrored entries counted twice as in the proof
+    densest: int | None  # the largest over the sets of Assumption 3, the paper's d; None beyond 12 variables
+    change: float  # |Delta|_1
+    epsilon: float  # accuracy of Delta to which the sample sizes belong
+    epsilon_assumption: float | None  # the largest of Assumption 3 (ii), on partial correlations
     epsilon_entries: float | None
     incoherence: Incoherence
     rows: Rows
@@ -309,8 +264,7 @@ def conditions(
     )
 
 
-@dataclass(frozen=True)
-class _OverSets:
+class _OverSets(NamedTuple):
     """Extremes of the differences over the sets of Assumption 3."""
 
     nonzeros: int
@@ -323,17 +277,15 @@ def _over_sets(pair: SEMPair) -> _OverSets:
     changed = pair.changed
     sigmas = pair.first.covariance(), pair.second.covariance()
     nonzeros, change, smallest = 0, 0.0, math.inf
-    for members in ancestral_sets(changed):
-        if members:
-            block = np.ix_(members, members)
-            difference, nonzero = _difference(
-                *(np.linalg.inv(sigma[block]).astype(np.float64) for sigma in sigmas)
-            )
-            inside = changed[block]
-            needed = inside | np.diag(inside.any(axis=0))  # changed edges, and the diagonal of their causes
-            nonzeros = max(nonzeros, int(nonzero.sum()))
-            change = max(change, float(np.abs(difference).sum()))
-            smallest = min(smallest, float(np.abs(difference[needed]).min(initial=math.inf)))
+    for members in filter(None, ancestral_sets(changed)):
+        block = np.ix_(members, members)
+        one, two = (np.linalg.inv(sigma[block]).astype(np.float64) for sigma in sigmas)
+        difference, nonzero = _difference(one, two)
+        inside = changed[block]
+        needed = inside | np.diag(inside.any(axis=0))  # changed edges, and the diagonal of their causes
+        nonzeros = max(nonzeros, int(nonzero.sum()))
+        change = max(change, float(np.abs(difference).sum()))
+        smallest = min(smallest, float(np.abs(difference[needed]).min(initial=math.inf)))
     return _OverSets(nonzeros, change, smallest)
 
 

@@ -22,17 +22,17 @@ from diffdag._base.atomic import write_atomic
 LEVEL = 0.95
 MISSING = 0.1  # a mean is drawn unless more than this share of the results is missing (time limits)
 SHIFT = 0.03  # neighbouring curves stand aside by so much of a step, so that their intervals can be seen
-# Ours and the paper's stand out; neighbours in kind share a hue.
+# Every method of figure 2. Ours and the paper's stand out; neighbours in kind share a hue.
 STYLES: dict[str, tuple[str, str]] = {
     "order": ("#c1121f", "o"),
+    "oracle": ("#222222", "*"),
     "paper": ("#003f88", "s"),
     "paper-fixed": ("#6f9ceb", "s"),
-    "oracle": ("#222222", "*"),
+    "bottom-up": ("#e08bd3", "d"),
+    "listen": ("#b5179e", "D"),
     "dci-c": ("#2a9d8f", "^"),
     "dci-fc": ("#52b788", "v"),
     "dci-k": ("#95d5b2", "<"),
-    "listen": ("#b5179e", "D"),
-    "bottom-up": ("#e08bd3", "d"),
     "pc": ("#e76f51", "x"),
     "ges": ("#f4a261", "+"),
     "mmhc": ("#d4a017", "1"),
@@ -44,6 +44,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "separate-lasso": ("#c9ada7", "3"),
     "debiased": ("#4a4e69", "4"),
 }
+SIZES = ("order", "paper-fixed", "dci-c")  # their styles, for curves of numbers of variables
 OTHER = ("#555555", ".")
 
 
@@ -54,7 +55,6 @@ class Panel:
     title: str
     score: str
     rows: pd.DataFrame
-    ylabel: str = ""
 
 
 def summarise(table: pd.DataFrame, by: Sequence[str], scores: Sequence[str]) -> pd.DataFrame:
@@ -64,12 +64,11 @@ def summarise(table: pd.DataFrame, by: Sequence[str], scores: Sequence[str]) -> 
     """
     rows = []
     for key, part in table.groupby(list(by), sort=False):
-        row = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+        row = dict(zip(by, key, strict=True))
         row["answers"], row["missing"] = int(part[scores[0]].notna().sum()), int(part[scores[0]].isna().sum())
         for name in scores:
-            row[name], row[f"{name}_low"], row[f"{name}_high"] = _interval(
-                part[name].dropna().to_numpy(float), name
-            )
+            values = part[name].dropna().to_numpy(float)
+            row[name], row[f"{name}_low"], row[f"{name}_high"] = _interval(values, name)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -103,9 +102,9 @@ def draw_panels(
     log: bool = False,
 ) -> list[Path]:
     """Draw all panels into one figure, as SVG and PNG."""
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.4 * columns + 1.9, 3.4 * lines + 0.3), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    height = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.4 * columns + 1.9, 3.4 * height + 0.3), layout="constrained")
+    axes = figure.subplots(height, columns, squeeze=False, sharex=True, sharey=True).ravel()
     handles: dict[str, ErrorbarContainer] = {}
     for panel, ax in zip(panels, axes, strict=False):
         handles |= _draw_panel(ax, panel, x, curve, log)
@@ -113,13 +112,8 @@ def draw_panels(
         ax.set_visible(False)
     for ax in axes[max(0, len(panels) - columns) : len(panels)]:
         ax.set_xlabel(xlabel)
-    figure.legend(
-        [line.lines[0] for line in handles.values()],
-        list(handles),
-        loc="outside right upper",
-        frameon=False,
-        fontsize=9,
-    )
+    lines = [handle.lines[0] for handle in handles.values()]
+    figure.legend(lines, list(handles), loc="outside right upper", frameon=False, fontsize=9)
     return save_figure(figure, path)
 
 
@@ -132,14 +126,12 @@ def _draw_panel(ax: Axes, panel: Panel, x: str, curve: str, log: bool) -> dict[s
     aside = min(SHIFT, 0.5 / max(len(names), 1)) * step if np.isfinite(step) else 0.0
     for place, name in enumerate(names):
         part = panel.rows[panel.rows[curve] == name].sort_values(x)
-        colour, marker = style_of(str(name))
+        colour, marker = style_of(str(name) if curve == "method" else SIZES[place % len(SIZES)])
         strong = name in ("order", "paper") or curve != "method"
-        if curve != "method":
-            colour, marker = tuple(STYLES.values())[2 * place % len(STYLES)]
         shown = part[part["missing"] <= MISSING * (part["answers"] + part["missing"])]
         middle = shown[panel.score].to_numpy(float)
         bars = np.abs(shown[[f"{panel.score}_low", f"{panel.score}_high"]].to_numpy(float).T - middle)
-        line = ax.errorbar(
+        handles[str(name)] = ax.errorbar(
             shown[x] + aside * (place - len(names) / 2),
             middle,
             yerr=bars,
@@ -151,13 +143,10 @@ def _draw_panel(ax: Axes, panel: Panel, x: str, curve: str, log: bool) -> dict[s
             linestyle="--" if name == "oracle" else "-",
             zorder=3 if strong else 2,
         )
-        handles[str(name)] = line
     ax.set_title(panel.title, fontsize=10)
-    ax.set_ylabel(panel.ylabel)
     ax.set_ylim(-0.03, 1.03)
     ax.grid(alpha=0.25)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return handles
 
 
@@ -178,9 +167,7 @@ def text_table(table: pd.DataFrame, index: str, columns: str, values: Sequence[s
     """Means as plain text, one line per method."""
     parts = []
     for value in values:
-        wide = table.pivot(index=index, columns=columns, values=value).reindex(
-            list(dict.fromkeys(table[index]))
-        )
+        wide = table.pivot(index=index, columns=columns, values=value).reindex(table[index].unique())
         text = wide.to_string(float_format="{:.2f}".format, na_rep="", index_names=False)
         parts.append(f"{value} at {columns} =\n{text}")
     return "\n\n".join(parts)

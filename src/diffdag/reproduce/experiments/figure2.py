@@ -12,33 +12,11 @@ from typing import Any
 import pandas as pd
 
 from diffdag._base.journal import Row
-from diffdag.reproduce.experiments.charts import Panel, draw_panels, summarise, text_table
+from diffdag.reproduce.experiments.charts import STYLES, Panel, draw_panels, summarise, text_table
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
 from diffdag.reproduce.experiments.trial import KINDS, NEIGHBOURS, P, draw_data, draw_pair, product, try_method
 from diffdag.reproduce.methods import find_method
 from diffdag.reproduce.planning import rows_at
-
-METHODS = [
-    "order",
-    "oracle",
-    "paper",
-    "paper-fixed",
-    "bottom-up",
-    "listen",
-    "dci-c",
-    "dci-fc",
-    "dci-k",
-    "pc",
-    "ges",
-    "mmhc",
-    "dantzig",
-    "dtrace",
-    "kliep",
-    "plugin",
-    "fused-lasso",
-    "separate-lasso",
-    "debiased",
-]
 
 
 def cells(settings: Mapping[str, Any]) -> list[Cell]:
@@ -68,9 +46,8 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
             rows = summary if name == "skeleton_f1" else directs
             panels.append(Panel(f"{title}, {KINDS[kind]}", name, rows[rows["kind"] == kind]))
     files = [write_table(folder / "figure2-summary.csv", summary)]
-    files += draw_panels(
-        panels, "C", "C, with floor(exp(C) log 10) rows in each table", folder / "figure2", columns=3
-    )
+    label = "C, with floor(exp(C) log 10) rows in each table"
+    files += draw_panels(panels, "C", label, folder / "figure2", columns=3)
     text = [
         f"{KINDS[kind]}\n\n{text_table(directs[directs['kind'] == kind], 'method', 'C', ['f1', 'exact'])}"
         for kind in settings["kinds"]
@@ -78,7 +55,7 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
     return files, "\n\n".join(text)
 
 
-_SETTINGS = {"kinds": list(KINDS), "methods": METHODS, "limit": 60.0, "seed": 831_000}
+_SETTINGS = {"kinds": list(KINDS), "methods": list(STYLES), "limit": 60.0, "seed": 831_000}
 EXPERIMENT = Experiment(
     name="figure2",
     title="Figure 2: every method",

@@ -21,7 +21,7 @@ from diffdag.reproduce.experiments.trial import NEIGHBOURS, P, draw_data, draw_p
 from diffdag.reproduce.planning import rows_at
 
 SETS = {"1-g,1,g": lambda g: (1 - g, 1.0, g), "1-g,1,1+g": lambda g: (1 - g, 1.0, 1 + g)}
-DRAWN = {"shared": "one draw a variable", "per-condition": "a draw a condition"}
+DRAWN = {"shared": "one draw per variable", "per-condition": "one draw per condition"}
 PANELS = {
     "f1": "F1",
     "exact": "share exact",

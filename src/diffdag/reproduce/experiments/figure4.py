@@ -52,18 +52,15 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
     halves = half_way(table)
     files = [write_table(folder / "figure4-summary.csv", summary.drop(columns="curve"))]
     files.append(write_table(folder / "figure4-half.csv", halves))
-    for x, label in {"rows_by_log_p": "n / log p = exp(C)", "n": "n"}.items():
-        panels = [
-            Panel(f"share exact, {method}, {KINDS[str(kind)]}", "exact", part)
-            for (kind, method), part in summary.groupby(["kind", "method"], sort=False)
-        ]
-        name = "figure4" if x != "n" else "figure4-n"
-        columns = len(settings["methods"])
-        files += draw_panels(panels, x, label, folder / name, columns=columns, curve="curve", log=True)
-    text = [
-        f"{method}, {KINDS[str(kind)]}\n{text_table(part, 'p', 'C', ['exact'])}"
+    parts = {
+        f"{method}, {KINDS[str(kind)]}": part
         for (kind, method), part in summary.groupby(["kind", "method"], sort=False)
-    ]
+    }
+    panels = [Panel(f"share exact, {title}", "exact", part) for title, part in parts.items()]
+    look: dict[str, Any] = {"columns": len(settings["methods"]), "curve": "curve", "log": True}
+    files += draw_panels(panels, "rows_by_log_p", "n / log p = exp(C)", folder / "figure4", **look)
+    files += draw_panels(panels, "n", "n", folder / "figure4-n", **look)
+    text = [f"{title}\n{text_table(part, 'p', 'C', ['exact'])}" for title, part in parts.items()]
     return files, "\n\n".join([*text, halves.to_string(index=False, float_format="{:.2f}".format)])
 
 
@@ -102,11 +99,9 @@ def _logistic_places(x: FloatArray, exact: FloatArray) -> tuple[float, float]:
         return float(np.logaddexp(0, -logit) @ exact + np.logaddexp(0, logit) @ (1 - exact) + 0.01 * slope**2)
 
     middle, slope = minimize(loss, [float(x.mean()), 0.0], method="Nelder-Mead").x
-    places = float(middle), float(middle + math.log(9) / math.exp(slope))
-    inside = [x.min() <= place <= x.max() for place in places]
     half, ninety = (
-        place if fits else math.copysign(math.inf, place - x.mean())
-        for place, fits in zip(places, inside, strict=True)
+        float(place) if x.min() <= place <= x.max() else math.copysign(math.inf, place - x.mean())
+        for place in (middle, middle + math.log(9) / math.exp(slope))
     )
     return half, ninety
 
@@ -122,7 +117,7 @@ def measured_text() -> str:
     )
     return (
         "In dense models with one pair of variables in 20 changed (diffdag reproduce figure4), half of the "
-        f"default method's answers are exact with this many rows (variables): {half}; nine in ten with "
+        f"default method's results are exact with this many rows (variables): {half}; nine in ten with "
         f"{ninety}. Other sizes and models need other numbers: try yours with diffdag simulate."
     )
 
@@ -134,13 +129,7 @@ def _rows_text(C: float, p: int) -> str:
     return f"{rows_at(C, p):,}"
 
 
-_SETTINGS = {
-    "kinds": list(KINDS),
-    "methods": ["order", "paper"],
-    "p": [5, 10, 15],
-    "limit": 20.0,
-    "seed": 833_000,
-}
+_SIZE = {"kinds": list(KINDS), "methods": ["order", "paper"], "p": [5, 10, 15], "limit": 20.0, "seed": 833_000}
 EXPERIMENT = Experiment(
     name="figure4",
     title="Figure 4: logarithmic dependence on p",
@@ -148,7 +137,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     work=work,
     finish=finish,
-    full={**_SETTINGS, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},
-    quick={**_SETTINGS, "pairs": 5, "C": [3, 5, 7, 9]},
+    full={**_SIZE, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},
+    quick={**_SIZE, "pairs": 5, "C": [3, 5, 7, 9]},
     axes=("kinds", "p", "pairs", "C", "methods"),
 )

@@ -14,6 +14,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,53 +35,28 @@ MADE = "made"  # date and commit of each row
 class Experiment:
     """One table or figure of the paper.
 
-    Attributes
-    ----------
-    name, title : str
-    key : tuple of str
-        Columns that tell cells apart.
-    cells : callable
-        ``cells(settings)`` gives all cells, in the order of the finished table.
-    work : callable
-        ``work(cell, settings)`` fills one row. It is called in other processes.
-    finish : callable
-        ``finish(table, folder, settings)`` draws from the table and nothing else; it returns the files written
-        and a text for the screen.
-    full, quick : mapping
-        Settings of the two sizes, JSON values only.
-    axes : tuple of str
-        Settings that only say which cells there are. They may grow: a later run with more pairs or one more
-        method fills what is missing.
+    ``cells(settings)`` gives all cells, in the order of the finished table; ``work(cell, settings)`` fills one
+    row, in another process; ``finish(table, folder, settings)`` draws from the table and nothing else, and
+    returns the files written and a text for the screen.
     """
 
     name: str
     title: str
-    key: tuple[str, ...]
+    key: tuple[str, ...]  # columns that tell cells apart
     cells: Callable[[Mapping[str, Any]], list[Cell]]
     work: Callable[[Cell, Mapping[str, Any]], Row]
     finish: Callable[[pd.DataFrame, Path, Mapping[str, Any]], tuple[list[Path], str]]
-    full: Mapping[str, Any]
+    full: Mapping[str, Any]  # settings of the two sizes, JSON values only
     quick: Mapping[str, Any]
-    axes: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()  # settings that only say which cells there are; a later run may add to them
 
 
 def run(
-    experiment: Experiment,
-    settings: Mapping[str, Any],
-    folder: Path,
-    jobs: int | None = None,
+    experiment: Experiment, settings: Mapping[str, Any], folder: Path, jobs: int | None = None
 ) -> tuple[list[Path], str]:
-    """Fill the table, draw from it, and say what came out.
+    """Fill the table, draw from it, and return the files and a text for the screen.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    settings : mapping
-        Its size; a folder that was begun with another seed or time limit is refused.
-    folder : Path
-        For the journal, the table and the figures.
-    jobs : int, optional
-        Processes, as in scikit-learn: None for one, -1 for one per core.
+    A folder that was begun with another seed or time limit is refused.
     """
     cells = experiment.cells(settings)
     about = {name: value for name, value in settings.items() if name not in experiment.axes}
@@ -107,16 +83,18 @@ def _finish(
     files = [write_table(folder / f"{experiment.name}.csv", plain)]
     if TIME in table:
         files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
-    made = {
+    about = {
         "experiment": experiment.name,
         "settings": dict(settings),
         "made": sorted(set(table[MADE])),
-        **_where(),
+        "diffdag": version("diffdag"),
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
     }
-    files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(made, indent=1) + "\n"))
-    drawn, text = experiment.finish(
-        pd.read_csv(files[0], keep_default_na=False, na_values=[""]), folder, settings
-    )
+    files.append(write_atomic(folder / f"{experiment.name}.json", json.dumps(about, indent=1) + "\n"))
+    written = pd.read_csv(files[0], keep_default_na=False, na_values=[""])
+    drawn, text = experiment.finish(written, folder, settings)
     return [*files, *drawn], text
 
 
@@ -132,28 +110,14 @@ def write_table(path: Path, table: pd.DataFrame) -> Path:
 def _times(table: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
     """Median and worst time of each method in each setting, over the pairs."""
     by = [name for name in key if name != "pair"]
-    times = table.groupby(by, sort=False)[TIME].agg(["median", "max"]).reset_index()
-    return times.round({"median": 4, "max": 4})
+    return table.groupby(by, sort=False)[TIME].agg(["median", "max"]).round(4).reset_index()
 
 
 def made_now() -> str:
     """Date and commit of what is being measured."""
-    here = Path(__file__).resolve().parent
-    git = ["git", "-C", str(here), "rev-parse", "--short", "HEAD"]
+    git = ["git", "-C", str(Path(__file__).resolve().parent), "rev-parse", "--short", "HEAD"]
     try:
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
     except OSError:
         commit = ""
     return f"{datetime.datetime.now(tz=datetime.UTC).date()}, commit {commit or 'unknown'}"
-
-
-def _where() -> dict[str, Any]:
-    """The machine that finished the table."""
-    from diffdag import __version__  # noqa: PLC0415
-
-    return {
-        "diffdag": __version__,
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-    }

@@ -35,13 +35,13 @@ def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
     start = time.perf_counter()
     result = DifferenceDAG(method="paper").fit_population(pair.first, pair.second).result_
     seconds = time.perf_counter() - start
-    answer = score(pair.changed, result_graph(result))
+    found = score(pair.changed, result_graph(result))
     return {
         "neighbours": NEIGHBOURS[p],
         "edges_first": int(np.count_nonzero(pair.first.weights)),
-        "true_edges": answer.true_edges,
-        "claimed": answer.claimed,
-        "exact": float(answer.exact),
+        "true_edges": found.true_edges,
+        "claimed": found.claimed,
+        "exact": float(found.exact),
         "seconds": seconds,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -48,14 +49,11 @@ def draw_data(pair: SEMPair, n: int, seed: Sequence[int]) -> tuple[Moments, Mome
 
 
 def try_method(name: str, pair: SEMPair, data: tuple[Moments, Moments], limit: float | None) -> Row:
-    """The row of one method on one data set; without scores, and with a reason, if it gave no answer."""
+    """The row of one method on one data set; without scores, and with a reason, if it gave no result."""
     method = find_method(name)
-    arguments: list[Any] = [*data]
-    if method.knows_order:
-        arguments.append(pair.order)
     if not method.available:
         return {**dict.fromkeys(SCORES), "why": f"needs {method.needs}", "seconds": None, "again": True}
-    graph, why, seconds = attempt(method, tuple(arguments), limit)
+    graph, why, seconds = attempt(method, (*data, pair.order) if method.knows_order else data, limit)
     scores = dict.fromkeys(SCORES) if graph is None else vars(score(pair.changed, graph))
     numbers = {key: float(value) if isinstance(value, bool) else value for key, value in scores.items()}
     return {**numbers, "why": why, "seconds": seconds}
@@ -67,7 +65,4 @@ def product(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     >>> product({"a": [1, 2], "b": "xy"})[1]
     {'a': 1, 'b': 'y'}
     """
-    rows: list[dict[str, Any]] = [{}]
-    for name, values in columns.items():
-        rows = [{**row, name: value} for row in rows for value in values]
-    return rows
+    return [dict(zip(columns, values, strict=True)) for values in itertools.product(*columns.values())]

@@ -43,17 +43,16 @@ def attempt(
 ) -> tuple[BoolArray | None, str, float]:
     """The graph, or None and why there is none; and the seconds it took.
 
-    The limit is on processor time, so that a busy machine changes no answer. Compiling does not count.
+    The limit is on processor time, so that a busy machine changes no result. Compiling does not count.
     """
-    if _limitless(limit):
-        return _attempt(method, arguments, None)
-    return in_main_thread(partial(_attempt, method, arguments, limit))
+    run = partial(_attempt, method, arguments, limit)
+    return run() if _limitless(limit) else in_main_thread(run)
 
 
 def _attempt(
     method: Method, arguments: tuple[Any, ...], limit: float | None
 ) -> tuple[BoolArray | None, str, float]:
-    warm_up(method, min(len(arguments[0].names), COMPILED), None if limit is None else WARMING)
+    warm_up(method, min(len(arguments[0].names), COMPILED), None if _limitless(limit) else WARMING)
     start = time.perf_counter()
     graph, why = None, ""
     try:
@@ -63,7 +62,7 @@ def _attempt(
         graph, why = None, f"longer than {limit:g} s"
     except InputError as error:
         why = str(error)
-    except Exception as error:  # whatever a method raises is its answer
+    except Exception as error:  # whatever a method raises is its result
         why = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
     return graph, why, time.perf_counter() - start
 
@@ -89,7 +88,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def within(seconds: float | None, work: Callable[[], T]) -> T:
-    """The answer of ``work()``, or `TimeUp` once it has taken so much processor time.
+    """The result of ``work()``, or `TimeUp` once it has taken so much processor time.
 
     An alarm signal keeps the limit, which only the main thread of a process gets: from other threads, such as
     those of a Dask worker, the work is sent to a process of its own. Where the system has no such signal there
@@ -134,7 +133,7 @@ def in_main_thread(work: Callable[[], T]) -> T:
     try:
         child.stdin.write(request)  # type: ignore[union-attr]
         child.stdin.flush()  # type: ignore[union-attr]
-        answer, error = pickle.load(child.stdout)  # type: ignore[arg-type]  # noqa: S301 - from our own child
+        result, error = pickle.load(child.stdout)  # type: ignore[arg-type]  # noqa: S301 - from our own child
     except (EOFError, BrokenPipeError):
         _end(child)
         raise InputError(
@@ -146,7 +145,7 @@ def in_main_thread(work: Callable[[], T]) -> T:
     _idle.append(child)
     if error is not None:
         raise error
-    return answer  # type: ignore[no-any-return]
+    return result  # type: ignore[no-any-return]
 
 
 def _start_child() -> subprocess.Popen[bytes]:
@@ -170,20 +169,20 @@ def _end_all() -> None:
 def serve(parent: int) -> None:
     """Do, in a child process, one piece of work after the other until the parent has gone."""
     exit_with_parent(parent)
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a method prints is no answer
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a method prints is no result
     while True:
         try:
             work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent
         except EOFError:
             return
         try:
-            ((_, answer),) = run_all(_call, [work], jobs=1)
-            outcome = pickle.dumps((answer, None))
+            ((_, result),) = run_all(_call, [work], jobs=1)
+            outcome = pickle.dumps((result, None))
         except BaseException as error:  # handed on to the parent
             outcome = pickle.dumps((None, error))
-        answers.write(outcome)
-        answers.flush()
+        results.write(outcome)
+        results.flush()
 
 
 def _call(work: Callable[[], T]) -> T:

@@ -54,20 +54,12 @@ COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS = 0.1, 200, 20
 class DifferenceTests:
     """Debiased differences of the coefficients of all regressions, first minus second, and their tests.
 
-    Attributes
-    ----------
-    names : tuple of str
-    differences : ndarray, shape (p, p)
-        ``[i, j]`` is that of variable ``j`` in the regression of ``i`` on all others, in the user's units.
-    stderrs : ndarray, shape (p, p)
-    p_values : ndarray, shape (p, p)
-        Two-sided; one on the diagonal.
+    ``[i, j]`` is for variable ``j`` in the regression of ``i`` on all others, in the user's units.
     """
 
-    names: tuple[str, ...]
     differences: FloatArray
     stderrs: FloatArray
-    p_values: FloatArray
+    p_values: FloatArray  # two-sided; one on the diagonal
 
     @property
     def pair_p_values(self) -> FloatArray:
@@ -85,21 +77,9 @@ def difference_tests(
 ) -> DifferenceTests:
     """Test each coefficient of the regressions of each variable on all others for a difference.
 
-    Parameters
-    ----------
-    first, second : Moments
-        Moments of the two tables, over the same variables; there may be fewer rows than variables.
-    sparsity, fusion : float
-        ``l1`` and ``l2`` above as multiples of ``sqrt(log p / n)``.
-    slack : (float, float)
-        ``u1`` and ``u2`` likewise; widened where they leave no solution.
+    There may be fewer rows than variables. `sparsity`, `fusion` and `slack` are ``l1``, ``l2`` and ``u1, u2``
+    above as multiples of ``sqrt(log p / n)``; the last are widened where they leave no solution.
 
-    Returns
-    -------
-    DifferenceTests
-
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(5, neighbours=2, changes=1, rng=1)
     >>> tests = difference_tests(pair.first.sample_moments(2000, 2), pair.second.sample_moments(2000, 3))
@@ -120,7 +100,7 @@ def difference_tests(
         others = np.delete(np.arange(p), target)
         grams = np.ascontiguousarray(sigmas[:, others[:, None], others])
         cross = np.ascontiguousarray(sigmas[:, others, target])
-        slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate, SWEEPS)
+        slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate)
         noise = _noise(grams, cross, sigmas[:, target, target], slopes, rows)
         directions = _directions(grams, rows, slack[0] * balance * rate, slack[1] * rate)
         residual = cross - np.einsum("kij,kj->ki", grams, slopes)
@@ -130,10 +110,9 @@ def difference_tests(
         stderrs[target, others] = np.sqrt((noise / rows) @ spread)
     # A direction of length zero tells nothing.
     ratio = np.divide(np.abs(differences), stderrs, out=np.zeros((p, p)), where=stderrs > 0)
-    p_values = 2 * norm.sf(ratio)
     scale = np.sqrt((np.diag(first.covariance()) + np.diag(second.covariance())) / 2)
     units = scale[:, None] / scale
-    return DifferenceTests(first.names, differences * units, stderrs * units, p_values)
+    return DifferenceTests(differences * units, stderrs * units, 2 * norm.sf(ratio))
 
 
 def _noise(
@@ -143,11 +122,10 @@ def _noise(
     variances = np.empty(2)
     for k in range(2):
         chosen = np.flatnonzero(slopes[k])
-        beta = slopes[k, chosen]
+        beta, gram = slopes[k, chosen], grams[k][np.ix_(chosen, chosen)]
         freedom = rows[k] - 1 - chosen.size
         if freedom > chosen.size:
-            beta = np.linalg.solve(grams[k][np.ix_(chosen, chosen)], cross[k, chosen])
-        gram = grams[k][np.ix_(chosen, chosen)]
+            beta = np.linalg.solve(gram, cross[k, chosen])
         left = float(totals[k] - 2 * beta @ cross[k, chosen] + beta @ gram @ beta)
         variances[k] = max(left, 1e-12 * totals[k]) * rows[k] / max(freedom, 1.0)
     return variances
@@ -155,14 +133,10 @@ def _noise(
 
 def _directions(grams: FloatArray, rows: FloatArray, slack: float, wide: float) -> FloatArray:
     """``M_1`` and ``M_2``, shape (2, q, q), one column for each coefficient."""
-    q = grams.shape[1]
-    start: FloatArray = np.zeros((2, q, q))
-    if rows.min() > q + 1:
+    start: FloatArray = np.zeros_like(grams)
+    if rows.min() > grams.shape[1] + 1:
         start = np.asarray(np.linalg.inv(grams), np.float64)
-    share = rows / rows.mean()
-    limits = COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS
-    directions: FloatArray = _solve_columns(grams, share, start, slack, wide, *limits)
-    return directions
+    return _solve_columns(grams, rows / rows.mean(), start, slack, wide)
 
 
 @inner
@@ -176,13 +150,13 @@ def _soft(value: float, amount: float) -> float:
 
 @compiled
 def _fused_regression(
-    grams: FloatArray, cross: FloatArray, sparsity: float, fusion: float, tolerance: float, sweeps: int
+    grams: FloatArray, cross: FloatArray, sparsity: float, fusion: float, tolerance: float
 ) -> FloatArray:
     """The fused lasso by descent on the two coefficients of one variable at a time, each time exactly."""
     q = cross.shape[1]
     slopes = np.zeros((2, q))
     residual = cross.copy()
-    for _ in range(sweeps):
+    for _ in range(SWEEPS):
         largest = 0.0
         for j in range(q):
             a, b = grams[0, j, j], grams[1, j, j]
@@ -206,59 +180,41 @@ def _fused_regression(
 
 @compiled
 def _solve_columns(
-    grams: FloatArray,
-    share: FloatArray,
-    start: FloatArray,
-    slack: float,
-    wide: float,
-    tolerance: float,
-    sweeps: int,
-    widenings: int,
+    grams: FloatArray, share: FloatArray, start: FloatArray, slack: float, wide: float
 ) -> FloatArray:
     """Each column by descent on the dual; both bounds are doubled while there is no solution."""
-    q = start.shape[1]
-    answer = start.copy()
-    for j in range(q):
+    directions = start.copy()
+    for j in range(start.shape[1]):
         near, far = slack, wide
-        for _ in range(widenings):
-            for k in range(2):
-                answer[k, :, j] = start[k, :, j]
-            violation = _descend(grams, share, answer, j, near, far, tolerance, sweeps)
-            if violation <= tolerance:
+        for _ in range(WIDENINGS):
+            directions[:, :, j] = start[:, :, j]
+            if _descend(grams, share, directions, j, near, far) <= COLUMN_TOLERANCE:
                 break
             near, far = 2 * near, 2 * far
-    return answer
+    return directions
 
 
 @inner
 def _descend(
-    grams: FloatArray,
-    share: FloatArray,
-    answer: FloatArray,
-    j: int,
-    near: float,
-    far: float,
-    tolerance: float,
-    sweeps: int,
+    grams: FloatArray, share: FloatArray, columns: FloatArray, j: int, near: float, far: float
 ) -> float:
     """Improve column j in place; how far the worst constraint is broken, as a share of its bound.
 
     The dual variables are ``u`` and ``v`` with ``m_1 = share_1 (v + u)`` and ``m_2 = share_2 (v - u)``.
     """
-    q = answer.shape[1]
+    q = columns.shape[1]
     a, b = share[0], share[1]
     r1, r2 = np.zeros(q), np.zeros(q)
     for i in range(q):
-        r1 += grams[0, i] * answer[0, i, j]
-        r2 += grams[1, i] * answer[1, i, j]
-    worst = 0.0
-    for _ in range(sweeps):
+        r1 += grams[0, i] * columns[0, i, j]
+        r2 += grams[1, i] * columns[1, i, j]
+    for _ in range(COLUMN_SWEEPS):
         moved = 0.0
         for i in range(q):
             curve = a * grams[0, i, i] + b * grams[1, i, i]
-            u = (answer[0, i, j] / a - answer[1, i, j] / b) / 2
+            u = (columns[0, i, j] / a - columns[1, i, j] / b) / 2
             step = _soft(u - (r1[i] - r2[i]) / curve, near / curve) - u
-            v = (answer[0, i, j] / a + answer[1, i, j] / b) / 2
+            v = (columns[0, i, j] / a + columns[1, i, j] / b) / 2
             if step != 0.0:
                 moved = max(moved, abs(step) * curve / near) if near > 0 else moved
                 r1 += a * step * grams[0, i]
@@ -271,19 +227,18 @@ def _descend(
                 r1 += a * step * grams[0, i]
                 r2 += b * step * grams[1, i]
                 v += step
-            answer[0, i, j], answer[1, i, j] = a * (v + u), b * (v - u)
-        if moved <= tolerance:
+            columns[0, i, j], columns[1, i, j] = a * (v + u), b * (v - u)
+        if moved <= COLUMN_TOLERANCE:
             break
-    for i in range(q):
-        target = 2.0 if i == j else 0.0
-        worst = max(worst, abs(r1[i] - r2[i]) - near, abs(r1[i] + r2[i] - target) - far)
-    return worst / max(near, 1e-9)
+    near_miss = float(np.abs(r1 - r2).max()) - near
+    r1[j] -= 2.0
+    return max(0.0, near_miss, float(np.abs(r1 + r2).max()) - far) / max(near, 1e-9)
 
 
 def belilovsky(first: Moments, second: Moments) -> BoolArray:
     """Undirected edges where both tests of a pair reject, at 5 % after Bonferroni's correction."""
     tests = difference_tests(first, second)
-    p = len(tests.names)
+    p = len(tests.p_values)
     graph: BoolArray = tests.pair_p_values * (p * (p - 1) / 2) < LEVEL
     np.fill_diagonal(graph, False)
     return graph

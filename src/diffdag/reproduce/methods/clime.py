@@ -30,30 +30,15 @@ OPTIONS: dict[str, bool | int | float | str] = {
 
 
 def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> FloatArray:
-    """Some columns of the estimate, before it is made symmetric.
+    """Some columns of the estimate, before it is made symmetric; entries of `sigma` should be of about one.
 
-    Parameters
-    ----------
-    sigma : ndarray, shape (p, p)
-        A covariance matrix, with entries of about one.
-    penalty : float
-        Bound of the residual ``Sigma w - e_j``, below one.
-    columns : iterable of int
-        Which columns.
-
-    Returns
-    -------
-    ndarray, shape (p, number of columns)
-
-    Examples
-    --------
     >>> clime_columns(np.array([[1.0, 0.1], [0.1, 1.0]]), 0.2, [0, 1]).round(3)
     array([[0.8, 0. ],
            [0. , 0.8]])
     """
     p = len(sigma)
     model = _model(sigma)
-    answers = []
+    found = []
     for j in columns:
         for row in range(p):  # older HiGHS cannot change many at once
             model.changeRowBounds(row, (row == j) - penalty, (row == j) + penalty)
@@ -66,8 +51,8 @@ def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> 
                 "rows or fewer variables, or bring the columns to one unit"
             )
         value = np.asarray(model.getSolution().col_value)
-        answers.append(value[:p] - value[p:])
-    return np.array(answers).reshape(len(answers), p).T
+        found.append(value[:p] - value[p:])
+    return np.array(found).reshape(len(found), p).T
 
 
 def _model(sigma: FloatArray) -> highspy.Highs:

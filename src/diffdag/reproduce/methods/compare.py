@@ -175,12 +175,12 @@ def compare_methods(
 
     ran = collect(run_all(_attempt, tasks(), shared=(one, two, known), jobs=n_jobs))
     graphs = {name: graph for name, graph, _, _ in ran if graph is not None}
-    seconds = {name: taken for name, graph, _, taken in ran if graph is not None}
+    seconds = {name: taken for name, _, _, taken in ran if name in graphs}
     reasons = unfit | {name: why for name, _, why, _ in ran if why}
     skipped = {method.name: reasons[method.name] for method in chosen if method.name in reasons}
     if not graphs:
         listed = "; ".join(f"{name}: {why}" for name, why in skipped.items())
-        raise InputError(f"no method gave an answer ({listed})")
+        raise InputError(f"no method gave a result ({listed})")
     return Comparison(one.names, (one.n, two.n), graphs, seconds, skipped)
 
 
@@ -196,14 +196,9 @@ def _attempt(
 def _moments(
     first: Any, second: Any, columns: Sequence[str] | None, drop: Sequence[str] | None, missing: Missing
 ) -> tuple[Moments, Moments]:
-    if isinstance(first, Moments) and isinstance(second, Moments):
-        return _comparable(first, second)
-    tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-    one, two = table_moments(tables.first, tables.second, tables.names)
-    return _comparable(one, two)
-
-
-def _comparable(first: Moments, second: Moments) -> tuple[Moments, Moments]:
+    if not (isinstance(first, Moments) and isinstance(second, Moments)):
+        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        first, second = table_moments(tables.first, tables.second, tables.names)
     second = same_variables(first, second)
     check_comparable(first, second)
     return first, second

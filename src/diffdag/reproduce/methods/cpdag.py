@@ -75,7 +75,10 @@ def completed(dag: Sequence[int]) -> PartialGraph:
     """
     adjacent = [above | below for above, below in zip(dag, children_of(dag), strict=True)]
     fixed = [as_colliders(above, adjacent) for above in dag]
-    beside = _undirected(adjacent, fixed)
+    beside = [
+        around & ~above & ~below
+        for around, above, below in zip(adjacent, fixed, children_of(fixed), strict=True)
+    ]
     settled = False
     while not settled:
         settled = True
@@ -92,13 +95,6 @@ def completed(dag: Sequence[int]) -> PartialGraph:
 def as_colliders(above: int, adjacent: Sequence[int]) -> int:
     """Those of the parents of a vertex that are not adjacent to all the others."""
     return sum(1 << x for x in members(above) if above & ~(adjacent[x] | 1 << x))
-
-
-def _undirected(adjacent: Sequence[int], fixed: Sequence[int]) -> list[int]:
-    return [
-        around & ~above & ~below
-        for around, above, below in zip(adjacent, fixed, children_of(fixed), strict=True)
-    ]
 
 
 def _follows(x: int, y: int, adjacent: Sequence[int], fixed: Sequence[int], beside: Sequence[int]) -> bool:

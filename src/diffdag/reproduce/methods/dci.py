@@ -37,7 +37,7 @@ from diffdag.reproduce.methods.invariance import (
     subsets,
     variance_pvalues,
 )
-from diffdag.reproduce.methods.method import Method, no_changes, same_variables
+from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.moments import Moments
 
 # Chosen in docs/dev/constants.md. P-values above a level count as invariance; ALPHA_COMPLETE is that of the
@@ -65,8 +65,7 @@ def dci_fc(first: Moments, second: Moments) -> BoolArray:
     """DCI from the complete graph."""
     second = _checked(first, second)
     pairs = ~np.eye(len(first.names), dtype=bool)
-    everything = np.ones(len(pairs), bool)
-    return difference_graph(first, second, pairs, everything, alpha_skeleton=ALPHA_COMPLETE)
+    return difference_graph(first, second, pairs, np.ones(len(pairs), bool), ALPHA_COMPLETE)
 
 
 def dci_k(first: Moments, second: Moments) -> BoolArray:
@@ -79,38 +78,20 @@ def dci_k(first: Moments, second: Moments) -> BoolArray:
 
 
 def difference_graph(
-    first: Moments,
-    second: Moments,
-    pairs: BoolArray,
-    nodes: BoolArray,
-    *,
-    alpha_skeleton: float = ALPHA_SKELETON,
-    alpha_orient: float = ALPHA_ORIENT,
-    max_set_size: int = MAX_SET_SIZE,
+    first: Moments, second: Moments, pairs: BoolArray, nodes: BoolArray, alpha_skeleton: float = ALPHA_SKELETON
 ) -> BoolArray:
     """Difference graph of DCI, skeleton and orientation, from any start.
 
-    Parameters
-    ----------
-    first, second : Moments
-    pairs : ndarray of bool, shape (p, p)
-        Pairs that may have changed, symmetric.
-    nodes : ndarray of bool, shape (p,)
-        Variables to condition on; they contain those of the pairs.
-    alpha_skeleton, alpha_orient : float
-        P-values above these count as invariance.
-    max_set_size : int
-        Largest number of further regressors in the skeleton.
+    `pairs` may have changed; `nodes` are conditioned on, and contain those of the pairs.
     """
-    graph = no_changes(first)
-    names = [name for name, used in zip(first.names, nodes, strict=True) if used]
+    graph = np.zeros_like(pairs)
     if not pairs.any():
         return graph
-    one, two = first.select(names), second.select(names)
+    one, two = (moments.select([first.names[k] for k in np.flatnonzero(nodes)]) for moments in (first, second))
     block = np.ix_(nodes, nodes)
     try:
-        edges = skeleton(one, two, pairs[block], alpha_skeleton, max_set_size)
-        graph[block] = orient(one, two, edges, alpha_orient, max_set_size)
+        edges = skeleton(one, two, pairs[block], alpha_skeleton)
+        graph[block] = orient(one, two, edges, ALPHA_ORIENT, MAX_SET_SIZE)
     except LinAlgError:
         raise InputError("some columns are linearly dependent, so DCI has no regressions; drop one") from None
     return graph
@@ -130,31 +111,16 @@ def skeleton(
 
 
 def orient(first: Moments, second: Moments, edges: BoolArray, alpha: float, max_set_size: int) -> BoolArray:
-    """Direct the edges of a skeleton.
+    """Direct the edges of a skeleton: ``[i, j]`` for ``i <- j``; both entries where no direction was found.
 
-    Parameters
-    ----------
-    first, second : Moments
-        Of the conditioning variables.
-    edges : ndarray of bool, shape (p, p)
-        The skeleton, symmetric.
-    alpha : float
-        A residual variance is the same if its p-value is above.
-    max_set_size : int
-        Sets of up to one more are tried, as here no variable of the pair comes on top.
-
-    Returns
-    -------
-    ndarray of bool, shape (p, p)
-        ``[i, j]`` for ``i <- j``; both entries where no direction was found.
+    Sets of up to one more than `max_set_size` are tried, as here no variable of the pair comes on top.
     """
     arrows = np.zeros_like(edges)
     for size in range(min(max_set_size + 2, len(edges))):
         if not _undirected(edges, arrows).any():
             break
         arrows = _try_sets(first, second, edges, arrows, size, alpha)
-    above = ancestors(arrows)
-    arrows = arrows | (_undirected(edges, arrows) & above)
+    arrows = arrows | (_undirected(edges, arrows) & ancestors(arrows))
     return arrows | _undirected(edges, arrows)
 
 

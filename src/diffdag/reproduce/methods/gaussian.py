@@ -8,12 +8,12 @@ given the others (Lauritzen 1996, section 5.1). A set is an integer with one bit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.reproduce.methods.method import same_variables
@@ -42,21 +42,8 @@ def as_mask(variables: Iterable[int]) -> int:
 
 
 class Gaussian:
-    """One table of Gaussian variables, asked about sets of them; what is known is kept.
+    """One condition of Gaussian variables, asked about sets of them; what is known is kept.
 
-    Parameters
-    ----------
-    moments : Moments
-    label : str
-        "first" or "second", for messages.
-
-    Raises
-    ------
-    InputError
-        If there are fewer rows than variables plus two, or columns are constant or collinear.
-
-    Examples
-    --------
     >>> rows = np.random.default_rng(0).standard_normal((500, 3))
     >>> rows[:, 2] += rows[:, 0] + rows[:, 1]
     >>> table = Gaussian(Moments.from_array(rows), "first")
@@ -81,11 +68,10 @@ class Gaussian:
     def fisher_z(self, x: int, y: int, given: int) -> float:
         """Size of the partial correlation in standard errors: ``sqrt(n - |S| - 3) |atanh r|`` (Fisher 1924)."""
         mask = given | 1 << x | 1 << y
-        statistics = self._z.get(mask)
-        if statistics is None:
-            statistics = _remember(self._z, mask, self._statistics(mask))
+        if mask not in self._z:
+            _remember(self._z, mask, self._statistics(mask))
         below_x, below_y = mask & ((1 << x) - 1), mask & ((1 << y) - 1)
-        return float(statistics[below_x.bit_count(), below_y.bit_count()])
+        return float(self._z[mask][below_x.bit_count(), below_y.bit_count()])
 
     def bic(self, target: int, parents: int) -> float:
         """The part of a variable in BIC: ``-n/2 log var(y | S) - (|S| + 1)/2 log n``, the larger the better.
@@ -93,10 +79,9 @@ class Gaussian:
         Up to a constant of the variable, the score of Schwarz (1978) for a Gaussian DAG.
         """
         mask = parents | 1 << target
-        scores = self._bic.get(mask)
-        if scores is None:
-            scores = _remember(self._bic, mask, self._scores(mask))
-        return scores[target]
+        if mask not in self._bic:
+            _remember(self._bic, mask, self._scores(mask))
+        return self._bic[mask][target]
 
     def _precision(self, mask: int) -> FloatArray:
         index = list(members(mask))
@@ -118,13 +103,22 @@ class Gaussian:
         return dict(zip(members(mask), scores.tolist(), strict=True))
 
 
-def _remember(known: dict[int, Value], mask: int, value: Value) -> Value:
+def _remember(known: dict[int, Value], mask: int, value: Value) -> None:
     if len(known) >= REMEMBERED:
         known.clear()
     known[mask] = value
-    return value
 
 
 def both_tables(first: Moments, second: Moments) -> tuple[Gaussian, Gaussian]:
-    """The two tables of a comparison, checked, over the same variables."""
+    """The two conditions of a comparison, checked, over the same variables."""
     return Gaussian(first, "first"), Gaussian(same_variables(first, second), "second")
+
+
+def subtract_graphs(learn: Callable[[Gaussian], BoolArray], first: Moments, second: Moments) -> BoolArray:
+    """Learn a graph in each condition; what is in one of them only is a difference, as in the paper.
+
+    ``[i, j]`` is an edge ``j -> i``, an undirected edge has both entries. So an edge that is directed in one
+    graph and undirected in the other becomes a directed edge, and one that is reversed an undirected edge.
+    """
+    one, two = map(learn, both_tables(first, second))
+    return one ^ two

@@ -11,30 +11,30 @@ second; the tests hold the two to the same graphs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import permutations
 
 from diffdag._base.arrays import BoolArray
 from diffdag.reproduce.methods.cpdag import PartialGraph, completed, extension
-from diffdag.reproduce.methods.gaussian import Gaussian, both_tables, members
-from diffdag.reproduce.methods.method import Method, subtract
-from diffdag.tables.moments import Moments
+from diffdag.reproduce.methods.gaussian import Gaussian, members, subtract_graphs
+from diffdag.reproduce.methods.method import Method
 
 Score = Callable[[int, int], float]
 
 
-def ges_graph(table: Gaussian) -> PartialGraph:
-    """The class of DAGs that the search ends with, for one condition."""
-    empty = [0] * table.p
-    graph = PartialGraph(empty, empty)
+def ges_graph(table: Gaussian) -> BoolArray:
+    """The class of DAGs that the search ends with, for one condition, as a partially directed graph."""
+    graph = PartialGraph([0] * table.p, [0] * table.p)
     for step in (insertion, deletion):
         while (better := step(graph, table.bic)) is not None:
             graph = completed(extension(better))
-    return graph
+    return graph.matrix()
 
 
 def insertion(graph: PartialGraph, score: Score) -> PartialGraph | None:
     """Insert(x, y, T) of Chickering (2002, theorem 15) with the best gain; None if none improves the score."""
     best, chosen = 0.0, None
-    for y, x in _ordered_pairs(graph):
+    for y, x in permutations(range(len(graph.parents)), 2):
         if graph.adjacent[y] >> x & 1:
             continue
         shared = graph.neighbours[y] & graph.adjacent[x]
@@ -55,7 +55,7 @@ def insertion(graph: PartialGraph, score: Score) -> PartialGraph | None:
 def deletion(graph: PartialGraph, score: Score) -> PartialGraph | None:
     """Delete(x, y, H) of Chickering (2002, theorem 17) with the best gain; None if none improves the score."""
     best, chosen = 0.0, None
-    for y, x in _ordered_pairs(graph):
+    for y, x in permutations(range(len(graph.parents)), 2):
         if not (graph.parents[y] | graph.neighbours[y]) >> x & 1:
             continue
         shared = graph.neighbours[y] & graph.adjacent[x]
@@ -116,15 +116,5 @@ def _direct(parents: list[int], neighbours: list[int], sources: int, target: int
     parents[target] |= sources
 
 
-def _ordered_pairs(graph: PartialGraph) -> Iterator[tuple[int, int]]:
-    vertices = range(len(graph.parents))
-    return ((y, x) for y in vertices for x in vertices if x != y)
-
-
-def ges(first: Moments, second: Moments) -> BoolArray:
-    """GES in each condition, and what is in one graph only."""
-    tables = both_tables(first, second)
-    return subtract(*(ges_graph(table).matrix() for table in tables))
-
-
-METHODS = (Method("ges", "greedy equivalence search in each condition, graphs subtracted", ges, most=20),)
+ABOUT = "greedy equivalence search in each condition, graphs subtracted"
+METHODS = (Method("ges", ABOUT, partial(subtract_graphs, ges_graph), most=20),)

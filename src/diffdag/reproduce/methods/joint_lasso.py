@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,19 +40,11 @@ RELAXATION = 1.6  # over-relaxation, and when to change the step (Boyd et al. 20
 FIRST_STEP, STEP_EVERY, STEP_RATIO, STEP_CHANGE = 1e-2, 10, 2.0, 5.0
 
 
-@dataclass(frozen=True, eq=False)
-class JointLasso:
-    """Solutions for each of g penalties.
+class JointLasso(NamedTuple):
+    """Solutions for each of g penalties."""
 
-    Attributes
-    ----------
-    precisions : ndarray, shape (g, 2, p, p)
-    converged : ndarray of bool, shape (g,)
-    iterations : int
-    """
-
-    precisions: FloatArray
-    converged: BoolArray
+    precisions: FloatArray  # shape (g, 2, p, p)
+    converged: BoolArray  # shape (g,)
     iterations: int
 
 
@@ -61,35 +54,23 @@ def fused_graphical_lasso(
     sparsity: FloatArray,
     fusion: FloatArray,
     tolerance: float = TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
 ) -> JointLasso:
-    """Solve the problem above for each pair of penalties.
+    """Solve the problem above for each of g pairs of penalties, ``l1`` (`sparsity`) and ``l2`` (`fusion`).
 
-    Parameters
-    ----------
-    covariances : ndarray, shape (2, p, p)
-    weights : ndarray, shape (2,)
-        ``w_1`` and ``w_2``.
-    sparsity, fusion : ndarray, shape (g,)
-        ``l1`` and ``l2``.
-    tolerance : float
-        Largest primal and dual residual, relative to the size of the solution and of the multipliers.
-    max_iterations : int
+    The tolerance bounds the residuals relative to the size of the solution and of the multipliers.
 
-    Examples
-    --------
     >>> one = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> answer = fused_graphical_lasso(np.array([one, one]), np.ones(2), np.array([0.2]), np.array([0.1]))
-    >>> answer.precisions[0, 0].round(3)
+    >>> found = fused_graphical_lasso(np.array([one, one]), np.ones(2), np.array([0.2]), np.array([0.1]))
+    >>> found.precisions[0, 0].round(3)
     array([[ 1.099, -0.33 ],
            [-0.33 ,  1.099]])
     """
     g, p = len(sparsity), covariances.shape[-1]
-    state = _State(covariances, weights[:, None], sparsity, fusion, g)
+    state = _State(covariances, weights[:, None], sparsity, fusion)
     solutions = np.empty((g, 2, p, p))
     converged = np.zeros(g, bool)
     active = np.arange(g)
-    for iteration in range(1, max_iterations + 1):
+    for iteration in range(1, MAX_ITERATIONS + 1):
         primal, dual = state.iterate()
         solutions[active] = state.split
         done = (primal < tolerance) & (dual < tolerance)
@@ -108,9 +89,9 @@ class _State:
     """The iterates of those penalties that have not converged yet; arrays begin with one axis for penalties."""
 
     def __init__(
-        self, covariances: FloatArray, weights: FloatArray, sparsity: FloatArray, fusion: FloatArray, g: int
+        self, covariances: FloatArray, weights: FloatArray, sparsity: FloatArray, fusion: FloatArray
     ) -> None:
-        p = covariances.shape[-1]
+        g, p = len(sparsity), covariances.shape[-1]
         self.weights = weights
         self.pull = weights[..., None] * covariances
         self.sparsity, self.fusion = sparsity, fusion
@@ -176,7 +157,10 @@ def information(covariances: FloatArray, rows: FloatArray, precisions: FloatArra
 
 
 def joint_lasso_graph(first: Moments, second: Moments, fusion: tuple[float, ...]) -> BoolArray:
-    """Undirected edges where the two matrices of the solution with the smallest AIC differ."""
+    """Undirected edges where the two matrices of the solution with the smallest AIC differ.
+
+    Without fusion these are two graphical lassos with one penalty.
+    """
     second = same_variables(first, second)
     problem = standardise(first, second)
     covariances, rows = np.array([problem.sigma1, problem.sigma2]), np.array([first.n, second.n], float)
@@ -184,43 +168,33 @@ def joint_lasso_graph(first: Moments, second: Moments, fusion: tuple[float, ...]
     rate = math.sqrt(math.log(p) / n)
     sparsity = [c * rate for c in SPARSITY if n > 2 * p or c >= ROBUST_SPARSITY]
     grid = np.array([(one, two * rate) for one in sparsity for two in fusion])
-    answer = fused_graphical_lasso(covariances, rows / rows.mean(), grid[:, 0], grid[:, 1])
-    best = int(np.argmin(information(covariances, rows, answer.precisions)))
-    if not answer.converged[best]:
+    found = fused_graphical_lasso(covariances, rows / rows.mean(), grid[:, 0], grid[:, 1])
+    best = int(np.argmin(information(covariances, rows, found.precisions)))
+    if not found.converged[best]:
         warnings.warn(
-            f"the joint graphical lasso stopped after {answer.iterations} iterations; its answer is "
+            f"the joint graphical lasso stopped after {found.iterations} iterations; its result is "
             "approximate; more rows or fewer variables would help",
             DiffDagWarning,
             stacklevel=2,
         )
-    one, two = answer.precisions[best]
+    one, two = found.precisions[best]
     graph: BoolArray = np.abs(normalise(one - two, np.diag(one), np.diag(two))) > default_threshold(p, n)
     np.fill_diagonal(graph, False)
     return graph
-
-
-def fused_lasso(first: Moments, second: Moments) -> BoolArray:
-    """The joint graphical lasso with the fused penalty."""
-    return joint_lasso_graph(first, second, FUSION)
-
-
-def separate_lasso(first: Moments, second: Moments) -> BoolArray:
-    """Two graphical lassos with one penalty."""
-    return joint_lasso_graph(first, second, (0.0,))
 
 
 METHODS = (
     Method(
         "fused-lasso",
         "undirected: joint graphical lasso with a fused penalty, of Danaher, Wang and Witten",
-        fused_lasso,
+        partial(joint_lasso_graph, fusion=FUSION),
         directs=False,
         most=60,
     ),
     Method(
         "separate-lasso",
         "undirected: two graphical lassos, subtracted",
-        separate_lasso,
+        partial(joint_lasso_graph, fusion=(0.0,)),
         directs=False,
         most=60,
     ),

@@ -23,7 +23,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag.precision.api import symmetrise
 from diffdag.reproduce.methods.clime import clime_columns
-from diffdag.reproduce.methods.method import Method, same_variables, subtract
+from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.moments import Moments
 
 # Chosen in docs/dev/constants.md: the penalty, and below which weights count as zero, as multiples of
@@ -37,7 +37,7 @@ TINY = 1e-9  # entries of CLIME's result that are zero
 def listen(first: Moments, second: Moments) -> BoolArray:
     """Both DAGs by CLIME, subtracted."""
     one, two = _tables(first, second)
-    return subtract(*(_adjacency(covariance, n) for covariance, n in (one, two)))
+    return _adjacency(*one) ^ _adjacency(*two)
 
 
 def bottom_up(first: Moments, second: Moments) -> BoolArray:
@@ -50,7 +50,7 @@ def bottom_up(first: Moments, second: Moments) -> BoolArray:
                 f"the {label} table has {n} rows for {p} variables; 'bottom-up' inverts its covariance "
                 f"matrix and needs {p + 3} or more: add rows or drop columns"
             )
-    return subtract(*(_tested_adjacency(covariance, n) for covariance, n in (one, two)))
+    return _tested_adjacency(*one) ^ _tested_adjacency(*two)
 
 
 def _tables(first: Moments, second: Moments) -> list[tuple[FloatArray, int]]:

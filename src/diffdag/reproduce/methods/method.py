@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-
-import numpy as np
 
 from diffdag._base.arrays import BoolArray
 from diffdag.tables.degenerate import check_moments
@@ -18,49 +16,23 @@ from diffdag.tables.problems import check_same_columns
 class Method:
     """One method of estimating a difference graph.
 
-    Attributes
-    ----------
-    name : str
-        What the user types and reads.
-    about : str
-        One line: what it does, and whose it is.
-    run : callable
-        ``run(first, second)`` with the moments of two tables over the same variables gives the graph as a
-        boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, ``[i, j]`` and ``[j, i]``
-        where the edge is undirected. If `knows_order`, a causal order of the columns comes third.
-    directs : bool
-        Whether it can direct edges.
-    knows_order : bool
-        Whether it has to be told the causal order.
-    needs : str or None
-        A module that an extra brings; without it the method is not available.
-    most : int or None
-        Number of variables beyond which it is too slow to be worth the wait.
+    ``run(first, second)`` with the moments of two conditions over the same variables gives the graph as a
+    boolean matrix: ``[i, j]`` is true where the effect of ``j`` on ``i`` changed, and ``[j, i]`` as well where
+    the edge is undirected. If `knows_order`, a causal order of the columns comes third.
     """
 
-    name: str
-    about: str
-    run: Callable[..., BoolArray]
-    directs: bool = True
-    knows_order: bool = False
-    needs: str | None = None
-    most: int | None = None
+    name: str  # what the user types and reads
+    about: str  # one line: what it does, and whose it is
+    run: Callable[..., BoolArray] = field(compare=False)  # a copy from another process is equal
+    directs: bool = True  # whether it can direct edges
+    knows_order: bool = False  # whether it has to be told the causal order
+    needs: str | None = None  # a module that an extra brings; without it the method is not available
+    most: int | None = None  # number of variables beyond which it is too slow to be worth the wait
 
     @property
     def available(self) -> bool:
         """Whether what it needs is installed."""
         return self.needs is None or find_spec(self.needs) is not None
-
-
-def subtract(first: BoolArray, second: BoolArray) -> BoolArray:
-    """The difference of two adjacency matrices, as the paper forms it for methods that learn each graph.
-
-    ``[i, j]`` is an edge ``j -> i``, an undirected edge has both entries. What is in one of the graphs only is
-    a difference: an edge that is directed in one and undirected in the other differs in one entry, and so
-    becomes a directed edge; one that is reversed becomes an undirected edge.
-    """
-    difference: BoolArray = first != second
-    return difference
 
 
 def same_variables(first: Moments, second: Moments) -> Moments:
@@ -70,8 +42,3 @@ def same_variables(first: Moments, second: Moments) -> Moments:
     for moments, label in ((first, "first"), (second, "second")):
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
     return second
-
-
-def no_changes(first: Moments) -> BoolArray:
-    """The graph without edges."""
-    return np.zeros((len(first.names), len(first.names)), bool)

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 
 from scipy.special import ndtri
 
 from diffdag._base.arrays import BoolArray
 from diffdag.reproduce.methods.cpdag import PartialGraph, children_of
-from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, both_tables, members
-from diffdag.reproduce.methods.method import Method, subtract
-from diffdag.tables.moments import Moments
+from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, members, subtract_graphs
+from diffdag.reproduce.methods.method import Method
 
 # Chosen in docs/dev/constants.md.
 ALPHA = 0.05
@@ -41,13 +41,7 @@ def parents_and_children(table: Gaussian, target: int, largest: int = LARGEST_SE
     """The max-min heuristic: possible parents and children of one variable, before the check from both ends.
 
     The association of two variables given a set is Fisher's z: it orders as p-values do and never underflows.
-
-    Parameters
-    ----------
-    table : Gaussian
-    target : int
-    largest : int
-        Size of the largest set to condition on. Their number is exponential in it.
+    The number of sets to condition on is exponential in the size of the `largest`.
     """
     critical = float(-ndtri(ALPHA / 2))
     near: list[int] = []
@@ -82,14 +76,9 @@ def _subsets(variables: Sequence[int], largest: int) -> Iterator[int]:
 def climb(table: Gaussian, allowed: Sequence[int]) -> list[int]:
     """Hill climbing on BIC from the empty graph; the best DAG met, as the parents of each variable.
 
-    At each step the best addition, deletion or reversal that does not lead back to one of the last `TABU`
-    graphs, even if it lowers the score; it ends after `PATIENCE` steps without a new best.
-
-    Parameters
-    ----------
-    table : Gaussian
-    allowed : sequence of int
-        For each variable the set of those it may have an edge with.
+    Each variable may have edges with those `allowed`. Each step is the best addition, deletion or reversal that
+    does not lead back to one of the last `TABU` graphs, even if it lowers the score; the search ends after
+    `PATIENCE` steps without a new best.
     """
     tie = _TIE * table.n
     current = best = (0,) * table.p
@@ -150,10 +139,5 @@ def _with(graph: tuple[int, ...], y: int, parents: int) -> tuple[int, ...]:
     return (*graph[:y], parents, *graph[y + 1 :])
 
 
-def mmhc(first: Moments, second: Moments) -> BoolArray:
-    """MMHC in each condition, and what is in one DAG only."""
-    tables = both_tables(first, second)
-    return subtract(*(mmhc_graph(table) for table in tables))
-
-
-METHODS = (Method("mmhc", "max-min hill climbing in each condition, DAGs subtracted", mmhc, most=30),)
+ABOUT = "max-min hill climbing in each condition, DAGs subtracted"
+METHODS = (Method("mmhc", ABOUT, partial(subtract_graphs, mmhc_graph), most=30),)

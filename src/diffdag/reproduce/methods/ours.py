@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from diffdag._base.arrays import BoolArray
@@ -24,23 +25,10 @@ def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
-def order(first: Moments, second: Moments) -> BoolArray:
-    """The order search with its default settings."""
-    return fit(first, second)
-
-
-def paper(first: Moments, second: Moments) -> BoolArray:
-    """Algorithm 1 with the linear programme and the default threshold, which falls with the number of rows."""
-    return fit(first, second, method="paper")
-
-
-def paper_fixed(first: Moments, second: Moments) -> BoolArray:
-    """Algorithm 1 with epsilon at 0.1 whatever the number of rows, and a penalty of 0.3 sqrt(log p / n)."""
-    return fit(first, second, method="paper", penalty="rate:0.3", threshold=0.1)
-
-
+PAPER = partial(fit, method="paper")  # with the default threshold, which falls with the number of rows
+FIXED = partial(PAPER, penalty="rate:0.3", threshold=0.1)  # whatever the number of rows
 METHODS = (
-    Method("order", "order search by a joint score, the default of diffdag", order),
-    Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", paper, most=60),
-    Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", paper_fixed, most=60),
+    Method("order", "order search by a joint score, the default of diffdag", fit),
+    Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", PAPER, most=60),
+    Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", FIXED, most=60),
 )

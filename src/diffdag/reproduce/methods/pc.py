@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from diffdag._base.arrays import BoolArray
-from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, both_tables
-from diffdag.reproduce.methods.method import Method, subtract
-from diffdag.tables.moments import Moments
+from diffdag.reproduce.methods.gaussian import Gaussian, as_mask, subtract_graphs
+from diffdag.reproduce.methods.method import Method
 
 ALPHA = 0.01  # chosen in docs/dev/constants.md
 _FIRST_STANDS = 2  # causal-learn's number for its default way with colliders in conflict
@@ -50,12 +50,5 @@ def pc_graph(table: Gaussian, alpha: float = ALPHA) -> BoolArray:
     return graph
 
 
-def pc(first: Moments, second: Moments) -> BoolArray:
-    """PC in each condition, and what is in one graph only."""
-    tables = both_tables(first, second)
-    return subtract(*(pc_graph(table) for table in tables))
-
-
-METHODS = (
-    Method("pc", "PC in each condition, graphs subtracted (causal-learn)", pc, needs="causallearn", most=30),
-)
+ABOUT = "PC in each condition, graphs subtracted (causal-learn)"
+METHODS = (Method("pc", ABOUT, partial(subtract_graphs, pc_graph), needs="causallearn", most=30),)

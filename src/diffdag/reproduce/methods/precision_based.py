@@ -18,7 +18,7 @@ import numpy as np
 from diffdag._base.arrays import BoolArray
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.paper.differences import SampleDifferences
-from diffdag.precision.api import ESTIMATORS, precision_difference
+from diffdag.precision.api import precision_difference
 from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.moments import Moments
 
@@ -31,30 +31,18 @@ ABOUT = {
 
 
 def precision_graph(first: Moments, second: Moments, *, estimator: str) -> BoolArray:
-    """Undirected edges where the estimated precision difference exceeds the default threshold.
-
-    Parameters
-    ----------
-    first, second : Moments
-    estimator : str
-        One of `diffdag.precision.ESTIMATORS`.
-
-    Returns
-    -------
-    ndarray of bool, shape (p, p)
-        Symmetric.
-    """
+    """Undirected edges where the estimated precision difference exceeds the default threshold."""
     second = same_variables(first, second)
     penalty, _ = default_penalty(first, second)
-    answer = precision_difference(first, second, method=estimator, penalty=penalty)
+    found = precision_difference(first, second, method=estimator, penalty=penalty)
     p = len(first.names)
-    entries = SampleDifferences.from_moments(first, second, answer).over(range(p))
+    entries = SampleDifferences.from_moments(first, second, found).over(range(p))
     graph: BoolArray = np.abs(entries) > default_threshold(p, min(first.n, second.n))
     np.fill_diagonal(graph, False)
     return graph
 
 
 METHODS = tuple(
-    Method(name, ABOUT.get(name, f"undirected: precision difference by {name}"), run, directs=False)
-    for name, run in ((name, partial(precision_graph, estimator=name)) for name in ESTIMATORS)
+    Method(name, about, partial(precision_graph, estimator=name), directs=False)
+    for name, about in ABOUT.items()
 )

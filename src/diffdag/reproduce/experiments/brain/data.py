@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -25,25 +25,33 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Two tables over the same regions.
+    """Two tables, with one row per time point or subject and one column per region."""
 
-    Attributes
-    ----------
-    first, second : DataFrame or Arrow table
-        One row per time point or subject, one column per region.
-    regions : DataFrame
-        ``region, label, lobe, x, y, z``, one row per column of the tables.
-    atlas : DataFrame
-        These columns for all regions there are: a small study looks at some of them.
-    truth : SEMPair, optional
-        The models behind the tables, if they are invented.
-    """
-
-    first: Any
+    first: Any  # DataFrame or Arrow table
     second: Any
-    regions: pd.DataFrame
-    atlas: pd.DataFrame
-    truth: SEMPair | None = None
+    regions: pd.DataFrame  # region, label, lobe, x, y, z, one row per column of the tables
+    atlas: pd.DataFrame  # these columns for all regions there are: a small study looks at some of them
+    truth: SEMPair | None = None  # the models behind the tables, if they are invented
+
+    @classmethod
+    def read(cls, files: Folder) -> Self:
+        """The tables and regions of a folder."""
+        regions = read_regions(files.coordinates)
+        tables = [files.tables[path] for path in (files.first, files.second)]
+        known = set(regions["region"])
+        for path, table in zip((files.first, files.second), tables, strict=True):
+            lost = [name for name in table.column_names if name not in ROW_LABELS and name not in known]
+            if lost:
+                raise InputError(
+                    f"'{path.name}' has {join_names(lost)}, not among the regions of "
+                    f"'{files.coordinates.name}'; add the coordinates, or remove the column"
+                )
+        one, two = (set(table.column_names) for table in tables)
+        one_sided = [name for name in regions["region"] if (name in one) != (name in two)]
+        if one_sided:
+            raise InputError(f"{join_names(one_sided)} in one of the two tables only; remove it, or add it")
+        measured = regions[regions["region"].isin(one)].reset_index(drop=True)
+        return cls(tables[0], tables[1], measured, regions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,27 +114,6 @@ def _read_all(folder: Path) -> tuple[dict[Path, Any], str]:
             except InputError as error:
                 reasons.append(str(error))
     return tables, "".join(f" ({reason})" for reason in reasons)
-
-
-def read_study(files: Folder) -> Study:
-    """The tables and regions of a folder."""
-    regions = read_regions(files.coordinates)
-    tables = [files.tables[path] for path in (files.first, files.second)]
-    known = set(regions["region"])
-    for path, table in zip((files.first, files.second), tables, strict=True):
-        names = [name for name in table.column_names if name not in ROW_LABELS]
-        lost = [name for name in names if name not in known]
-        if lost:
-            raise InputError(
-                f"'{path.name}' has {join_names(lost)}, not among the regions of '{files.coordinates.name}'; "
-                "add the coordinates, or remove the column"
-            )
-    shared = [set(table.column_names) for table in tables]
-    one_sided = [name for name in regions["region"] if (name in shared[0]) != (name in shared[1])]
-    if one_sided:
-        raise InputError(f"{join_names(one_sided)} in one of the two tables only; remove it, or add it")
-    measured = regions[regions["region"].isin(shared[0])].reset_index(drop=True)
-    return Study(tables[0], tables[1], measured, regions)
 
 
 def read_regions(path: Path) -> pd.DataFrame:

@@ -23,17 +23,11 @@ import pandas as pd
 
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Row
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.words import join_names, plural
-from diffdag.estimator import DifferenceDAG
+from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.report.format import printable
-from diffdag.reproduce.experiments.brain.data import (
-    Folder,
-    Study,
-    find_files,
-    from_the_back,
-    read_study,
-    records,
-)
+from diffdag.reproduce.experiments.brain.data import Folder, Study, find_files, from_the_back, records
 from diffdag.reproduce.experiments.brain.invented import invent_study
 from diffdag.reproduce.experiments.brain.picture import draw_brain
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
@@ -41,7 +35,8 @@ from diffdag.reproduce.experiments.trial import EPSILON, SCORES
 from diffdag.reproduce.methods.attempt import TimeUp, within
 from diffdag.reproduce.methods.ours import result_graph
 from diffdag.reproduce.scoring import score
-from diffdag.result import DifferenceResult
+from diffdag.tables.align import align_tables
+from diffdag.trust.fits import Fit
 
 METHODS: dict[str, dict[str, Any]] = {"order": {}, "paper": {"method": "paper", "threshold": EPSILON}}
 TITLES = {"order": "order search", "paper": f"Algorithm 1 of the paper, epsilon = {EPSILON}"}
@@ -69,7 +64,7 @@ def load_study(folder: Path | None, settings: Mapping[str, Any]) -> Study:
     """The data of an experiment with these settings."""
     if folder is None:
         return invent_study(settings["n"], settings["seed"], settings["most"])
-    study = read_study(find_files(folder))
+    study = Study.read(find_files(folder))
     return replace(study, regions=from_the_back(study.regions, settings["most"]))
 
 
@@ -90,37 +85,39 @@ def work(cell: Cell, settings: Mapping[str, Any], data: Path | None = None) -> R
     rows = {"p": len(study.regions), "rows_first": len(study.first), "rows_second": len(study.second)}
     start = time.perf_counter()
     try:
-        answer = within(settings["limit"], lambda: describe(fit(study, cell["method"]), study))
+        found = within(settings["limit"], lambda: describe(*fit(study, cell["method"]), study))
     except TimeUp:
-        answer = {**dict.fromkeys((*COUNTS, *SCORES)), "notes": "", "found": "[]"}
-        answer["why"] = f"longer than {settings['limit']:g} s"
-    return {**rows, **answer, "seconds": time.perf_counter() - start}
+        found = {**dict.fromkeys((*COUNTS, *SCORES)), "notes": "", "found": "[]"}
+        found["why"] = f"longer than {settings['limit']:g} s"
+    return {**rows, **found, "seconds": time.perf_counter() - start}
 
 
-def fit(study: Study, method: str) -> DifferenceResult:
-    """The result of one method; rows of given tables are time series, those of invented ones are not."""
+@one_blas_thread()
+def fit(study: Study, method: str) -> tuple[Fit, tuple[str, ...]]:
+    """Fit by one method, with notes on the rows: given ones are time series, invented ones are not."""
     worth: Any = "auto" if study.truth is None else None
-    estimator = DifferenceDAG(**METHODS[method], effective_samples=worth, n_jobs=1)
-    return estimator.fit(study.first, study.second, columns=list(study.regions["region"])).result_
+    options = ModelOptions(**METHODS[method], effective_samples=worth, n_jobs=1)
+    prepared = prepare(align_tables(study.first, study.second, columns=list(study.regions["region"])), options)
+    return search(prepared, options), prepared.notes
 
 
-def describe(result: DifferenceResult, study: Study) -> Row:
+def describe(fitted: Fit, notes: tuple[str, ...], study: Study) -> Row:
     """Counts, scores where the truth is known, notes, and the edges themselves as JSON."""
-    samples = result.samples or (None, None)
+    result = fitted.difference
     edges = [{name: _short(getattr(edge, name)) for name in EDGE} for edge in result.edge_list]
     truth = None if study.truth is None else vars(score(study.truth.changed, result_graph(result)))
     scores = dict.fromkeys(SCORES) if truth is None else {name: float(truth[name]) for name in SCORES}
     return {
-        "worth_first": samples[0],
-        "worth_second": samples[1],
+        "worth_first": fitted.first.n,
+        "worth_second": fitted.second.n,
         "regions": len({name for edge in result.edge_list for name in (edge.source, edge.target)}),
         "edges": len(edges),
         "directed": sum(edge.directed for edge in result.edge_list),
-        "noise_changed": len(result.noise_list) if result.method == "order" else None,
-        "penalty": result.settings["penalty"],
+        "noise_changed": len(result.noise_list) if fitted.method == "order" else None,
+        "penalty": fitted.problem.unit if fitted.method == "order" else fitted.precision.penalty,
         **scores,
         "why": "",
-        "notes": " | ".join(result.notes),
+        "notes": " | ".join((*notes, *result.notes)),
         "found": json.dumps(edges, allow_nan=False),
     }
 
@@ -147,12 +144,10 @@ def finish(
 def edges_of(table: pd.DataFrame) -> pd.DataFrame:
     """All edges, one per row; `shared` where another method joins the two regions, in whatever direction."""
     rows = [{"method": row["method"], **edge} for row in records(table) for edge in json.loads(row["found"])]
-    finders: dict[frozenset[str], set[str]] = {}
-    for row in rows:
-        finders.setdefault(frozenset((row["source"], row["target"])), set()).add(row["method"])
-    for row in rows:
-        row["shared"] = len(finders[frozenset((row["source"], row["target"]))]) > 1
-    return pd.DataFrame(rows, columns=["method", *EDGE, "shared"])
+    edges = pd.DataFrame(rows, columns=["method", *EDGE])
+    pairs = [frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)]
+    edges["shared"] = edges.groupby(pairs)["method"].transform("nunique") > 1 if pairs else False
+    return edges
 
 
 def summary(table: pd.DataFrame, edges: pd.DataFrame) -> str:
@@ -169,7 +164,7 @@ def summary(table: pd.DataFrame, edges: pd.DataFrame) -> str:
 
 def _method_lines(row: Mapping[str, Any]) -> Iterator[str]:
     if row["why"]:
-        yield f"{row['method']}: no answer, {row['why']}"
+        yield f"{row['method']}: no result, {row['why']}"
         return
     yield f"{row['method']}: {_counted(row)}"
     yield (
@@ -198,7 +193,7 @@ def experiment_for(data: Path | None) -> Experiment:
     """
     files = None if data is None else find_files(data)
     if files is not None:
-        read_study(files)  # refuses what cannot be used
+        Study.read(files)  # refuses what cannot be used
     return Experiment(
         name="brain",
         title="Brain regions",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.sem import LinearSEM
@@ -57,16 +58,9 @@ def invent_regions() -> pd.DataFrame:
 def _invented() -> Iterator[tuple[str, str, str, float, float, float]]:
     for lobe, (letters, count, centre, axes) in LOBES.items():
         points = np.asarray(centre) + np.asarray(axes) * _spiral(count)
-        for k, (x, y, z) in enumerate(points.round(1), start=1):
+        for k, (x, y, z) in enumerate(points.round(1).tolist(), start=1):
             for side, sign in (("L", -1), ("R", 1)):
-                yield (
-                    f"{lobe}_{k:02d}_{side}",
-                    f"{letters}{k}.{side}",
-                    lobe,
-                    float(sign * x),
-                    float(y),
-                    float(z),
-                )
+                yield f"{lobe}_{k:02d}_{side}", f"{letters}{k}.{side}", lobe, sign * x, y, z
     for k, (x, y, z) in enumerate(BRAINSTEM, start=1):
         yield f"Brainstem_{k:02d}", f"Bs{k}", "Brainstem", x, y, z
 
@@ -89,7 +83,8 @@ def invent_models(regions: pd.DataFrame, rng: np.random.Generator) -> SEMPair:
     """
     names, p = tuple(regions["region"]), len(regions)
     rank = rng.permutation(p)
-    distance = _distances(regions)
+    places = regions[["x", "y", "z"]].to_numpy(float)
+    distance = np.linalg.norm(places[:, None] - places, axis=2)
     shared = np.zeros((p, p))
     for i, j in _neighbours(regions, distance):
         effect, cause = (i, j) if rank[i] > rank[j] else (j, i)
@@ -105,12 +100,7 @@ def invent_models(regions: pd.DataFrame, rng: np.random.Generator) -> SEMPair:
     return SEMPair(LinearSEM(first, names=names), LinearSEM(second, names=names))
 
 
-def _distances(regions: pd.DataFrame) -> FloatArray:
-    places = regions[["x", "y", "z"]].to_numpy(float)
-    return np.asarray(np.linalg.norm(places[:, None] - places[None, :], axis=2))
-
-
-def _neighbours(regions: pd.DataFrame, distance: FloatArray) -> list[tuple[int, int]]:
+def _neighbours(regions: pd.DataFrame, distance: NDArray[np.floating]) -> list[tuple[int, int]]:
     """Pairs i < j: each region with the nearest others and with its mirror image."""
     pairs = set()
     place = {name: k for k, name in enumerate(regions["region"])}

@@ -39,20 +39,10 @@ THEME = THEMES["light"]
 def draw_brain(
     regions: pd.DataFrame, edges: pd.DataFrame, title: str, path: Path, *, atlas: pd.DataFrame | None = None
 ) -> list[Path]:
-    """Draw three views into one figure, as SVG and PNG.
+    """Draw three views into one figure, as SVG and PNG; `path` has no ending.
 
-    Parameters
-    ----------
-    regions : DataFrame
-        ``region, label, lobe, x, y, z`` (mm; x to the right, y to the front, z up).
-    edges : DataFrame
-        ``source, target, directed, change, delta, stderr``. Of more than 60 the clearest 60 are drawn; the
-        title then says so.
-    title : str
-    path : Path
-        Without ending.
-    atlas : DataFrame, optional
-        Regions from which the outline is drawn, if there are more than `regions`.
+    Coordinates are in mm: x to the right, y to the front, z up. Of many edges the clearest are drawn, and the
+    title says so. The outline is that of the `atlas`, which may have more than the `regions`.
     """
     whole, found = _points(regions if atlas is None else atlas), edges_of(edges)
     views = [VIEWS[side] for side in SIDES]
@@ -91,8 +81,8 @@ def _look(regions: pd.DataFrame, view: Any) -> BrainLook:
 
 def edges_of(table: pd.DataFrame) -> list[Edge]:
     """The rows of a table of edges."""
-    fields = [name for name in ("source", "target", "directed", "change", "delta", "stderr") if name in table]
-    return [Edge(**row) for row in records(table[fields])]
+    fields = ["source", "target", "directed", "change", "delta", "stderr"]
+    return [Edge(**row) for row in records(table.filter(fields))]
 
 
 def lobe_colours(lobes: Sequence[str] | pd.Series) -> dict[str, str]:
@@ -117,7 +107,5 @@ def _write_legend(figure: Figure, regions: pd.DataFrame, edges: Sequence[Edge]) 
         for lobe in dict.fromkeys(regions.loc[regions["region"].isin(part), "lobe"])
     ]
     handles = [*dots, *edge_samples(THEME, edges)]
-    columns = min(len(handles), 8)
-    figure.legend(
-        handles=handles, loc="lower center", ncols=columns, frameon=False, fontsize=8.5, handlelength=3
-    )
+    look: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "handlelength": 3}
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(handles), 8), **look)
