@@ -14,7 +14,7 @@ from diffdag import pipeline
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
-from diffdag._base.words import Option, join_names, plural, using
+from diffdag._base.words import Option, join_names, named, plural, using
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 NO_SHARED_ORDER = (
-    "method='paper' has no order to share: each comparison was made by itself; method='order' searches for one "
+    "the paper's method has no order to share: each comparison was made by itself; the order search finds one "
     "order for all of them"
 )
 GIVEN_THE_ORDER = (
-    "confidence (and fdr=) is about the changes if the common order is right: resamples were fitted along it, "
-    "so doubts about directions do not count"
+    "confidence, also where false edges are controlled, is about the changes if the common order is right: "
+    "resamples were fitted along it, so doubts about directions do not count"
 )
 
 
@@ -141,14 +141,15 @@ def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[st
     """Refuse what does not go with these conditions, as far as the values of the tables do not matter."""
     if len(tables) > 2 and isinstance(options.effective_samples, (tuple, list)):
         raise InputError(
-            f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
+            named("effective_samples"),
+            f" is a pair and there are {len(tables)} conditions; give one number, or 'auto'",
         )
     if wanted.intervals is not None:
-        raise InputError("split intervals are for two conditions, with DifferenceDAG.fit; leave them out")
+        raise InputError("split intervals are for two conditions; leave them out")
     for name in ("resamples", "fdr", "permutations"):
         if getattr(wanted, name) and any(isinstance(table, Moments) for table in tables.values()):
             raise InputError(
-                f"{name} needs rows to resample, and moments have none; give tables, or leave it out"
+                named(name), " needs rows to resample, and moments have none; give tables, or leave it out"
             )
 
 
@@ -161,7 +162,7 @@ def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
     if reference is None:
         return list(itertools.combinations(names, 2))
     if reference not in names:
-        raise InputError(f"reference '{reference}' is not a condition; they are {join_names(names)}")
+        raise InputError(named("reference"), f" '{reference}' is not a condition; they are {join_names(names)}")
     return [(reference, name) for name in names if name != reference]
 
 

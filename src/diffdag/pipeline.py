@@ -24,7 +24,7 @@ from diffdag._base.checks import check_jobs, check_number, check_option, check_r
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import count_workers, one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option
+from diffdag._base.words import Option, named
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.paper import fit as paper
@@ -93,9 +93,10 @@ class ModelOptions:
             if getattr(self, name) is not None:
                 own = Option("method", self.method)
                 other = Option("method", "paper" if self.method == "order" else "order")
-                raise InputError(own, f" has no {name}; leave it out, or use ", other)
+                raise InputError(own, " has no ", named(name), "; leave it out, or use ", other)
         if self.method == "order":
-            check_number("penalty, a multiple of the default,", self.penalty, above=0, none_ok=True)
+            said = ", a multiple of the default,"
+            check_number("penalty", self.penalty, above=0, none_ok=True, apposition=said)
         if self.threshold != 0:
             check_number("threshold", self.threshold, above=0, none_ok=True)
         check_rng(self.rng)
@@ -509,7 +510,7 @@ def fit_moments(
     """The chain for moments, as far as it needs no rows."""
     for name in ("resamples", "fdr", "permutations", "intervals"):
         if getattr(wanted, name):
-            raise InputError(f"{name} needs rows, and only moments are known; leave it out")
+            raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     prepared = prepare_moments(first, second, options, labels)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 
@@ -537,8 +538,11 @@ def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
     if options.effective_samples is not None and wanted.permuted:
         if wanted.permutations:
             raise InputError(
-                "rows of a time series cannot be permuted; leave permutations out where effective_samples is "
-                "given"
+                "rows of a time series cannot be permuted; leave ",
+                named("permutations"),
+                " out where ",
+                named("effective_samples"),
+                " is given",
             )
         return replace(wanted, permutations=0)
     return wanted
@@ -550,7 +554,9 @@ def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
         return LABELS
     words = tuple(labels) if not isinstance(labels, str) else ()
     if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
-        raise InputError(f"labels must be two names, such as ('control', 'treated'); they are {labels!r}")
+        raise InputError(
+            named("labels"), f" must be two names, such as control and treated; they are {labels!r}"
+        )
     if words[0] == words[1]:
         raise InputError(f"both conditions are called {words[0]!r}; give them different labels")
     return words[0], words[1]

@@ -11,6 +11,7 @@ import numpy as np
 
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
+from diffdag._base.words import Option
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import (
     ModelOptions,
@@ -151,7 +152,7 @@ def settings_path(
     tables, prepared = _prepared(first, second, model, options, columns, drop)
     base = base_settings(prepared, options)
     if tables is None and by == "stability":
-        raise InputError("moments cannot be resampled; give the two tables of rows, or by='ebic'")
+        raise InputError("moments cannot be resampled; give the two tables of rows, or ", Option("by", "ebic"))
     if tables is None or by == "ebic":
         halves = None
     else:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.errors import InputError
-from diffdag._base.words import plural
+from diffdag._base.words import named, plural
 from diffdag.reproduce.theory import (
     PAPER_EPSILON,
     PAPER_EXPONENTS,
@@ -242,32 +242,37 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
     values = {"p": p, "changes": changes, "parents": parents, "samples": samples, "nonzeros": nonzeros}
     for name, value in values.items():
         if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
-            raise InputError(f"{name} must be a whole number; it is {value!r}")
+            raise InputError(named(name), f" must be a whole number; it is {value!r}")
     if not 2 <= p <= LARGEST:
-        raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
+        raise InputError(named("p"), f" is a number of variables, from 2 to {LARGEST:,}; it is {p}")
     pairs = p * (p - 1) // 2
     if not 1 <= changes <= pairs:
-        raise InputError(f"changes must be between 1 and the {pairs} pairs of variables; it is {changes}")
+        raise InputError(
+            named("changes"), f" must be between 1 and the {pairs} pairs of variables; it is {changes}"
+        )
     most = min(p - 1, changes)
     if parents is not None and not 1 <= parents <= most:
         raise InputError(
-            f"parents counts the changed causes of one variable, between 1 and {most} here; it is {parents}"
+            named("parents"),
+            f" counts the changed causes of one variable, between 1 and {most} here; it is {parents}",
         )
     if samples is not None and samples < 2:
-        raise InputError(f"samples is a number of rows, at least 2; it is {samples}")
+        raise InputError(named("samples"), f" is a number of rows, at least 2; it is {samples}")
     if nonzeros is not None and not 2 * changes + 1 <= nonzeros <= p * p:
         raise InputError(
-            f"nonzeros must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}"
+            named("nonzeros"),
+            f" must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}",
         )
 
 
 def _check_sizes(epsilon: float, entry: float | None) -> None:
     if not SMALLEST <= epsilon < 0.5:
         raise InputError(
-            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
+            named("epsilon"),
+            f" is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}",
         )
     if entry is not None and not 0 < entry < math.inf:
-        raise InputError(f"entry must be a positive number; it is {entry}")
+        raise InputError(named("entry"), f" must be a positive number; it is {entry}")
 
 
 def _count(rows: float) -> str:
