@@ -9,18 +9,9 @@ import typer
 
 from diffdag.app.cli.app import (
     EDGES_SHOWN,
-    Columns,
     Dask,
-    Drop,
-    FirstGroup,
-    FirstTable,
-    Genes,
-    Group,
     Json,
-    Layer,
     MissingRows,
-    SecondGroup,
-    SecondTable,
     app,
     check_folder,
     check_workers,
@@ -29,9 +20,10 @@ from diffdag.app.cli.app import (
     resumable,
     split_methods,
     split_names,
+    takes,
     working,
 )
-from diffdag.app.cli.inputs import read_pair
+from diffdag.app.cli.inputs import Inputs
 
 if TYPE_CHECKING:
     from diffdag.reproduce.experiments.runner import Experiment
@@ -39,14 +31,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@takes(inputs=Inputs)
 def compare(
-    first: FirstTable,
-    second: SecondTable = None,
-    group: Group = None,
-    first_group: FirstGroup = None,
-    second_group: SecondGroup = None,
-    layer: Layer = None,
-    genes: Genes = None,
+    inputs: Inputs,
     methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
@@ -57,8 +44,6 @@ def compare(
             min=0.1, help="Seconds after which a method is given up; 60, but not for the default method."
         ),
     ] = None,
-    columns: Columns = None,
-    drop: Drop = None,
     missing: MissingRows = "error",
     jobs: Annotated[int | None, typer.Option(help="Methods that run at a time; 1 if left out.")] = None,
     dask: Dask = None,
@@ -70,8 +55,7 @@ def compare(
     """Run every available method on the same two tables, side by side."""
     check_folder(out)
     check_workers(jobs, dask)
-    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop), "missing": missing}
-    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
+    one, two, _ = inputs.read_pair(missing)
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415
     from diffdag.reproduce.methods.compare import compare_methods  # noqa: PLC0415
 
@@ -82,7 +66,8 @@ def compare(
             methods=split_methods(methods),
             order=split_names(order),
             limit=limit,
-            **choice,
+            **inputs.choice,
+            missing=missing,
             started=lambda name: status(f"Running {name}"),
             n_jobs=1 if jobs is None else jobs,
         )
