@@ -67,7 +67,7 @@ def compare(
             order=split_names(order),
             limit=limit,
             **inputs.choice,
-            missing=missing,
+            missing=missing,  # type: ignore[arg-type]  # checked there
             started=lambda name: status(f"Running {name}"),
             n_jobs=1 if jobs is None else jobs,
         )

@@ -39,8 +39,8 @@ def moments(
     check_folder(out.parent)
     from diffdag.tables.moments import stream_moments  # noqa: PLC0415
 
-    choice = {"columns": split_names(columns), "drop": split_names(drop)}
-    streamed = stream_moments(files, **choice, missing=missing, progress=True)
+    used, left = split_names(columns), split_names(drop)
+    streamed = stream_moments(files, columns=used, drop=left, missing=missing, progress=True)
     path = streamed.moments.save(out)
     for note in streamed.notes:
         say(f"note: {note}")

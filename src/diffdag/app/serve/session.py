@@ -26,15 +26,7 @@ EXAMPLE = ("baseline.csv", "u0126.csv")
 
 
 class Session:
-    """What the routes act on.
-
-    Parameters
-    ----------
-    limit : int
-        Megabytes that a file may have.
-    out : Path, optional
-        Where answers are kept; without it they go when the session does.
-    """
+    """What the routes act on: files of up to `limit` megabytes, and answers, which stay only in `out`."""
 
     def __init__(self, *, limit: int, out: Path | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
