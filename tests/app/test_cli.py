@@ -218,7 +218,7 @@ def test_columns_and_missing_are_passed_on(tmp_path, capsys, good):
     answer = json.loads(captured.out)
     assert answer["variables"] == ["c", "b"]
     assert answer["samples"] == {"first": 60, "second": 60}
-    assert "1 of 61 rows with missing values was dropped from the second table" in captured.err
+    assert "1 of 61 rows with missing values was dropped from the gaps table" in captured.err
 
 
 def test_demo_prints_the_edges_and_where_the_files_are(tmp_path, capsys):

@@ -1,5 +1,7 @@
 """What a command is given: files, folders, patterns, moments, or groups of one file."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,3 +62,5 @@ def test_two_groups_need_no_names(folder):
     assert (one.num_rows, two.num_rows, labels) == (15, 15, ("u", "v"))
     assert Inputs(folder / "t.csv", None, "g", "w", "u").read_pair("error")[2] == ("w", "u")
     assert Inputs(folder / "t.csv", folder / "plain.csv").read_pair("error")[2] == ("t", "plain")
+    twice = Inputs(Path("t.csv"), Path("t.csv")).read_pair("error")[2]
+    assert twice == ("t.csv (first)", "t.csv (second)")

@@ -81,9 +81,10 @@ class Inputs:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """What to call two files: by their stems if these tell them apart."""
+    """What to call two files: by their stems if these tell them apart; the same file twice by its places."""
     stems = [path.name.split(".")[0] for path in paths]
-    return stems if stems[0] != stems[1] and "*" not in "".join(stems) else [str(path) for path in paths]
+    names = stems if stems[0] != stems[1] and "*" not in "".join(stems) else [str(path) for path in paths]
+    return names if names[0] != names[1] else [f"{names[0]} ({place})" for place in ("first", "second")]
 
 
 def _two_groups(
