@@ -19,7 +19,7 @@ from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.differences import folder_names
-from diffdag.tables.align import Places, Tables, align_tables
+from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.readers.h5ad import shared_genes
@@ -113,10 +113,12 @@ def fit_conditions(
     parts = _align(dict(tables), compared, columns, drop, model.missing)
     folders = folder_names(compared)
     with one_blas_thread(), progress_callback(progress, "Estimating the differences") as callback:
-        steps = [
-            _Comparison.of(pair, *part, options, _with_journal(wanted, folders[pair]), callback)
-            for pair, part in parts.items()
-        ]
+        steps = []
+        for pair, data in parts.items():
+            asked = wanted
+            if wanted.journal is not None:
+                asked = replace(wanted, journal=Path(wanted.journal) / folders[pair])
+            steps.append(_Comparison.of(pair, data, options, asked, callback))
         order: tuple[str, ...] = ()
         if shared:
             for step in steps:
@@ -131,10 +133,6 @@ def fit_conditions(
     if any(GIVEN_THE_ORDER in one.notes for one in pairs.values()):
         notes.append(GIVEN_THE_ORDER)
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
-
-
-def _with_journal(wanted: Assessment, folder: str) -> Assessment:
-    return wanted if wanted.journal is None else replace(wanted, journal=Path(wanted.journal) / folder)
 
 
 def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[str, Any]) -> None:
@@ -172,34 +170,30 @@ def _align(
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     missing: Missing,
-) -> dict[Pair, tuple[Any, Any, tuple[str, ...], tuple[str, ...], Places]]:
-    """First, second, names, notes and places of rows of each comparison, all over the same variables."""
+) -> dict[Pair, Tables | tuple[Moments, Moments]]:
+    """The tables, or the moments, of each comparison, all over the same variables."""
     reduced = [isinstance(table, Moments) for table in tables.values()]
     if any(reduced) and not all(reduced):
         raise InputError("some conditions are moments and some are tables; give all in the same form")
     start, *others = dict.fromkeys(name for pair in compared for name in pair)
     aligned: dict[str, Any] = {}
+    if all(reduced):
+        for name in others:
+            one, two = choose(tables[start], tables[name], columns, drop)
+            check_same_columns(one.names, two.names, (start, name))
+            aligned |= {start: one, name: two.select(one.names)}
+        return {(a, b): (aligned[a], aligned[b]) for a, b in compared}
     places: dict[str, Any] = {}
     notes: dict[str, dict[str, None]] = {name: {} for name in tables}
-    names: tuple[str, ...] = ()
+    choice: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing}
     for name in others:
-        labels = (start, name)
-        if all(reduced):
-            one, two = choose(tables[start], tables[name], columns, drop)
-            check_same_columns(one.names, two.names, labels)
-            aligned |= {start: one, name: two.select(one.names)}
-            names = one.names
-        else:
-            both = align_tables(
-                tables[start], tables[name], columns=columns, drop=drop, missing=missing, labels=labels
-            )
-            aligned |= {start: both.first, name: both.second}
-            places |= {start: both.places[0], name: both.places[1]}
-            names = both.names
-            for note in both.notes:
-                notes[name if f" the {name} table" in note else start][note] = None
+        both = align_tables(tables[start], tables[name], **choice, labels=(start, name))
+        aligned |= {start: both.first, name: both.second}
+        places |= {start: both.places[0], name: both.places[1]}
+        for note in both.notes:
+            notes[name if f" the {name} table" in note else start][note] = None
     return {
-        (a, b): (aligned[a], aligned[b], names, (*notes[a], *notes[b]), (places.get(a), places.get(b)))
+        (a, b): Tables(aligned[a], aligned[b], both.names, (*notes[a], *notes[b]), (places[a], places[b]))
         for a, b in compared
     }
 
@@ -219,20 +213,15 @@ class _Comparison:
     def of(
         cls,
         labels: Pair,
-        first: Any,
-        second: Any,
-        names: tuple[str, ...],
-        notes: tuple[str, ...],
-        places: Places,
+        data: Tables | tuple[Moments, Moments],
         options: ModelOptions,
         wanted: Assessment,
         callback: ProgressCallback | None,
     ) -> _Comparison:
         """Prepare tables, or moments, over the same variables."""
-        if isinstance(first, Moments):
-            return cls(labels, None, pipeline.prepare_moments(first, second, options, labels), wanted)
-        tables = Tables(first, second, names, notes, places)
-        return cls(labels, tables, pipeline.prepare(tables, options, callback), wanted)
+        if isinstance(data, Tables):
+            return cls(labels, data, pipeline.prepare(data, options, callback), wanted)
+        return cls(labels, None, pipeline.prepare_moments(*data, options, labels), wanted)
 
     @property
     def rows(self) -> dict[str, int]:
