@@ -198,8 +198,8 @@ def _deliver(
 
     files: list[Path] = []
     if out is not None:
-        two = isinstance(result, DifferenceResult)
-        files = result.save(out, **({"coordinates": coordinates} if two else {}))
+        places = {"coordinates": coordinates} if isinstance(result, DifferenceResult) else {}
+        files = result.save(out, **places)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

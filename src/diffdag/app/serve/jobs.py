@@ -50,17 +50,13 @@ class Job:
     def seen(self, place: int | None) -> dict[str, Any]:
         """What the page shows of it."""
         until = time.monotonic() if self.ended is None else self.ended
+        plain = ("key", "number", "title", "state", "message", "logged")
         return {
-            "key": self.key,
-            "number": self.number,
-            "title": self.title,
-            "state": self.state,
+            **{name: getattr(self, name) for name in plain},
             "place": place,
-            "message": self.message,
             "pieces": [{"what": what, "done": d, "total": t} for what, (d, t) in self.pieces.items()],
             "headline": self.answer.get("headline"),
             "kept": None if self.kept is None else str(self.kept),
-            "logged": self.logged,
             "seconds": None if self.started is None else round(until - self.started, 1),
         }
 
