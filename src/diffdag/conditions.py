@@ -15,7 +15,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import Option, join_names, named, plural, using
-from diffdag.estimator import DifferenceDAG
+from diffdag.estimator import ESTIMATING, DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.differences import folder_names
@@ -112,7 +112,7 @@ def fit_conditions(
         notes.append(NO_SHARED_ORDER)
     parts = _align(dict(tables), compared, columns, drop, model.missing)
     folders = folder_names(compared)
-    with one_blas_thread(), progress_callback(progress, "Estimating the differences") as callback:
+    with one_blas_thread(), progress_callback(progress, ESTIMATING) as callback:
         steps = []
         for pair, data in parts.items():
             asked = wanted

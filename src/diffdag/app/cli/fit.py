@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from diffdag.result import ConditionsResult, DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 
-WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
 Regions = Annotated[
     Path | None,
     typer.Option(help="Table of brain regions, name,x,y,z in mm: the report then has a view of the brain."),
@@ -82,22 +81,21 @@ def fit(
         two = {"first": inputs.first_group, "second": inputs.second_group, "intervals": intervals}
         _check_groups(inputs, reference, pairwise, **two, labels=labels, coordinates=coordinates)
         with resumable(kept):
-            _deliver(_fit_groups(inputs, reference, groups, build(model, **rows), out), out, as_json=json)
+            found = _fit_groups(inputs, reference, groups, build(model, **rows), out)
+        _deliver(found, out, as_json=json)
         return
     one, other, called = inputs.read_pair(model["missing"])
     _check_places(places, getattr(one, "column_names", None) or one.names)
     called = _named(labels) or called
-    from diffdag._base.progress import show_bars  # noqa: PLC0415 - after what fails at once
-    from diffdag.tables.moments import Moments  # noqa: PLC0415
+    from diffdag.tables.moments import Moments  # noqa: PLC0415 - after what fails at once
 
+    estimator = build(model, **rows)
     if isinstance(one, Moments):
         refuse_rows(model, **rows)
-    estimator = build(model, **rows)
-    with resumable(kept), show_bars(WORKING) as told:
-        if isinstance(one, Moments):
-            estimator.fit_moments(one, other, labels=called, progress=told)
-        else:
-            estimator.fit(one, other, **inputs.choice, labels=called, journal=out, progress=told)
+        estimator.fit_moments(one, other, labels=called, progress=True)
+    else:
+        with resumable(kept):
+            estimator.fit(one, other, **inputs.choice, labels=called, journal=out, progress=True)
     _deliver(estimator.result_, out, as_json=json, coordinates=places)
 
 
@@ -128,13 +126,9 @@ def _fit_groups(
     if chosen is not None and reference is not None:
         chosen = list(dict.fromkeys([reference, *chosen]))
     tables = split_groups(inputs.read_table(), str(inputs.group), chosen)
-    from diffdag._base.progress import show_bars  # noqa: PLC0415
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
 
-    with show_bars(WORKING) as told:
-        return fit_conditions(
-            tables, reference=reference, model=model, journal=out, progress=told, **inputs.choice
-        )
+    return fit_conditions(tables, reference=reference, model=model, journal=out, progress=True, **inputs.choice)
 
 
 @app.command()
@@ -153,13 +147,10 @@ def demo(
 
     check_folder(out)
     baseline, other = load_sachs_pair(condition)
-    from diffdag._base.progress import show_bars  # noqa: PLC0415 - after what fails at once
-
     estimator, labels = build({"n_jobs": -1}, resamples=resamples or None), ("baseline", condition.lower())
-    with show_bars(WORKING) as told:
-        result = estimator.fit(baseline, other, labels=labels, progress=told).result_
+    estimator.fit(baseline, other, labels=labels, progress=True)
     print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
-    _deliver(result, out)
+    _deliver(estimator.result_, out)
 
 
 @app.command()
