@@ -154,7 +154,7 @@ def _check_simulation(
     if not 0 <= neighbours <= p - 1:
         raise InputError(
             named("neighbours"),
-            f" must be between 0 and {p - 1}, one less than the variables; it is {neighbours}",
+            f" must be between 0 and one less than the variables, {p - 1}; it is {neighbours}",
         )
     if not 0 <= change <= 1:
         raise InputError(named("change"), f" is a probability, between 0 and 1; it is {change}")
@@ -181,7 +181,7 @@ def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:
     if p > FILTER_VARIABLES:
         raise InputError(
             named("min_epsilon"),
-            f" needs all of 2^p sets, and {p} variables are more than the {FILTER_VARIABLES} it can do",
+            f" needs all of 2^p sets; p = {p} is more than the {FILTER_VARIABLES} it can do",
         )
 
 
