@@ -53,12 +53,12 @@ def test_options_that_do_not_go_together(table, capsys, words, message):
 
 
 def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
-    from diffdag.trust import assess as trust  # noqa: PLC0415
+    from diffdag import pipeline  # noqa: PLC0415
 
     out = tmp_path / "out"
     words = ["fit", str(table), "--group", "group", "--reference", "g0", "--jobs", "1", "--out", str(out)]
     words += ["--resamples", "20"]
-    whole, fits = trust.resample_tables, []
+    whole, fits = pipeline.resample_tables, []
 
     def interrupted(*given, **options):
         fits.append(given[3])
@@ -67,7 +67,7 @@ def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
         return whole(*given, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trust, "resample_tables", interrupted)
+        patch.setattr(pipeline, "resample_tables", interrupted)
         assert run(words) == 130
     assert "what is finished is kept; the same command continues" in capsys.readouterr().err
     kept = {path: path.read_bytes() for path in out.glob("1-g0-g1/*.journal")}

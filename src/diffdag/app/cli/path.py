@@ -79,24 +79,24 @@ def path(
         print_files(files)
 
 
-def path_text(answer: SettingsPath) -> str:
+def path_text(path: SettingsPath) -> str:
     """The path for the terminal."""
     from diffdag.report.format import printable  # noqa: PLC0415
 
-    table, edges = answer.table, answer.edges
+    table, edges = path.table, path.edges
     table["chosen"] = ["<- chosen" if chosen else "" for chosen in table["chosen"]]
     for end in ("source", "target"):
         edges[end] = edges[end].map(printable)
     for mark in ("in_default", "in_chosen"):
         edges[mark] = edges[mark].map({True: "yes", False: ""})
-    way = "extended BIC" if answer.by == "ebic" else "stability"
+    way = "extended BIC" if path.by == "ebic" else "stability"
     shown = edges.head(EDGES_SHOWN).to_string(index=False, float_format="{:.2f}".format)
     parts = [
         f"Settings, as multiples of the default, and the one chosen by {way}\n"
         + table.rename(columns={"chosen": ""}).to_string(index=False, float_format="{:.4g}".format),
-        f"Edges along the {answer.axis}: the least and the largest multiple with the edge, share of the path,\n"
+        f"Edges along the {path.axis}: the least and the largest multiple with the edge, share of the path,\n"
         f"share with this direction\n{shown if len(edges) else 'none'}",
-        printable(answer.summary()),
+        printable(path.summary()),
     ]
     if len(edges) > EDGES_SHOWN:
         parts[1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"

@@ -215,7 +215,7 @@ def _saved(name: str) -> dict[str, str]:
 
 
 def _zipped(folder: Path) -> bytes:
-    """All files of an answer in one."""
+    """All files of a result in one."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ANSWERS:

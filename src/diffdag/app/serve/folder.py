@@ -81,7 +81,7 @@ def next_place(out: Path) -> Path:
 
 
 def keep_answer(answer: Path, out: Path) -> Path:
-    """Copy an answer into a folder of its own, completely or not at all."""
+    """Copy a result into a folder of its own, completely or not at all."""
     part = out / f".answer-{secrets.token_hex(6)}.part"
     with folder_lock(out) as alone:
         for left in out.glob(".answer-*.part") if alone else ():  # by servers that were killed

@@ -1,4 +1,4 @@
-"""Who may ask the server for something, and what every answer forbids the browser.
+"""Who may ask the server for something, and what every response forbids the browser.
 
 The server listens on loopback only, but every page that is open in the browser, and every user of the computer,
 can reach loopback. So a request needs the secret that the command line printed, which a cookie then carries;

@@ -62,7 +62,7 @@ class Job:
 
 
 class Jobs:
-    """Analyses at work in `folder`; complete answers are copied to folders of their own in `out`."""
+    """Analyses at work in `folder`; complete results are copied to folders of their own in `out`."""
 
     def __init__(self, folder: Path, out: Path | None) -> None:
         self.folder, self.out = folder, out
@@ -136,7 +136,7 @@ class Jobs:
             job.pieces[str(told["what"])] = (told["done"], told["total"])
 
     def _keep(self, job: Job) -> None:
-        """Copy a complete answer to where the user wants it."""
+        """Copy a complete result to where the user wants it."""
         if self.out is None or job.state == "cancelled":
             return
         place = next_place(self.out)

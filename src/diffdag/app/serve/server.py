@@ -19,7 +19,7 @@ from diffdag.app.serve.app import make_app
 from diffdag.app.serve.session import Session
 
 HOST = "127.0.0.1"
-PATIENCE = 2  # seconds for answers on their way when the server ends
+PATIENCE = 2  # seconds for responses on their way when the server ends
 
 
 def open_port(port: int) -> socket.socket:
