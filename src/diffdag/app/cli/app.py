@@ -196,7 +196,7 @@ def check_folder(out: Path | None) -> None:
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        refuse(f"--out '{out}': '{place}' is a file; check the path, or give a folder")
+        refuse(f"--out '{out}': '{place}' is a file; give a folder, or check the path")
     if not os.access(place, os.W_OK | os.X_OK):
         refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
 
