@@ -234,13 +234,10 @@ class _Comparison:
 
     def keeping(self, screened: Screened, options: ModelOptions) -> _Comparison:
         """The comparison over some of its variables."""
-        prepared, members = self.prepared, screened.members
-        if self.tables is not None:
-            first, second = pipeline.moments_of(self.tables, options, members)
-        else:
-            chosen = [prepared.names[k] for k in members]
-            first, second = prepared.first.select(chosen), prepared.second.select(chosen)
-        return replace(self, prepared=replace(prepared, first=first, second=second, screened=screened))
+        if self.tables is None:
+            return replace(self, prepared=self.prepared.keeping(screened))
+        first, second = pipeline.moments_of(self.tables, options, screened.members)
+        return replace(self, prepared=replace(self.prepared, first=first, second=second, screened=screened))
 
     def result(self, options: ModelOptions, callback: ProgressCallback | None) -> DifferenceResult:
         """The result, along the common order if there is one, with all that `fit` adds to it."""

@@ -165,6 +165,13 @@ class Prepared:
             return np.zeros((len(members), len(members)), bool)
         return np.ascontiguousarray(self.known[np.ix_(members, members)])
 
+    def keeping(self, screened: Screened) -> Prepared:
+        """The moments of some variables."""
+        chosen = [self.names[k] for k in screened.members]
+        return replace(
+            self, first=self.first.select(chosen), second=self.second.select(chosen), screened=screened
+        )
+
 
 def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
     """Reduce two aligned tables to moments.
@@ -256,13 +263,11 @@ def search(
     from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
     from diffdag.ordersearch.screen import Screened  # noqa: PLC0415
 
+    most = options.most_variables(prepared.first.n, prepared.second.n)
+    if prepared.screened is None and len(prepared.names) > most:
+        prepared = prepared.keeping(screen_moments(prepared, callback).at_most(most))
     names, first, second = prepared.names, prepared.first, prepared.second
-    screened = prepared.screened
-    if screened is None and len(names) > (most := options.most_variables(first.n, second.n)):
-        screened = screen_moments(prepared, callback).at_most(most)
-        chosen = [names[k] for k in screened.members]
-        first, second = first.select(chosen), second.select(chosen)
-    screened = screened or Screened(range(len(names)))
+    screened = prepared.screened or Screened(range(len(names)))
     settings, before = options.order_settings(callback), prepared.before(screened.members)
     return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum)
 
