@@ -35,8 +35,8 @@ NO_SHARED_ORDER = (
     "order for all of them"
 )
 GIVEN_THE_ORDER = (
-    "confidence, also where false edges are controlled, is about the changes if the common order is right: "
-    "resamples were fitted along it, so doubts about directions do not count"
+    "confidence (and fdr) is about the changes if the common order is right: resamples were fitted along it, "
+    "so doubts about directions do not count"
 )
 
 

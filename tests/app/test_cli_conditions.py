@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import diffdag as dd
+from diffdag import pipeline
 from diffdag.__main__ import run
 
 
@@ -53,8 +54,6 @@ def test_options_that_do_not_go_together(table, capsys, words, message):
 
 
 def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
-    from diffdag import pipeline  # noqa: PLC0415
-
     out = tmp_path / "out"
     words = ["fit", str(table), "--group", "group", "--reference", "g0", "--jobs", "1", "--out", str(out)]
     words += ["--resamples", "20"]

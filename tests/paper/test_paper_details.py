@@ -392,12 +392,17 @@ def least_squares(table, target, causes):
     return beta[:-1], np.sqrt(error * np.diag(np.linalg.inv(design.T @ design)))[:-1]
 
 
+def fit_of(graph, first, second):
+    settings = answers.PaperSettings("dtrace", 0.1, 0.1, False, 1)
+    return answers.PaperFit(first, second, None, None, graph, 0.1, settings, 0.1)
+
+
 def test_weights_are_regressions_on_all_that_precede():
     rows = tables(880150, 5, 40, 50)
     moments = [Moments.from_array(table) for table in rows]
     # Sinks first: 3 has the causes 0 and 4, and 1 precedes it, too; 2 does not take part.
     graph = graph_of({(3, 0), (3, 4)}, {(0, 4)}, layers=((3,), (1,)), rest=(0, 4), invariant=(2,))
-    edges, notes = answers._edges_from_samples(graph, *moments)
+    edges, notes = answers._edges_from_samples(fit_of(graph, *moments))
     assert notes == []
     assert [str(edge) for edge in edges] == ["X1 -> X4", "X5 -> X4", "X1 -- X5"]
     fits = [least_squares(table, 3, [0, 1, 4]) for table in rows]
@@ -413,7 +418,7 @@ def test_few_rows_give_weights_on_the_causes_or_none_and_say_so():
     rows = tables(880151, 5, 4, 50)
     moments = [Moments.from_array(table) for table in rows]
     graph = graph_of({(3, 0), (2, 0), (2, 4), (2, 1)}, layers=((3,), (2,), (1,), (0, 4)))
-    edges, (note,) = answers._edges_from_samples(graph, *moments)
+    edges, (note,) = answers._edges_from_samples(fit_of(graph, *moments))
     assert [str(edge) for edge in edges] == ["X1 -> X3", "X2 -> X3", "X5 -> X3", "X1 -> X4"]
     assert [edge.delta is None for edge in edges] == [True, True, True, False]
     assert edges[3].weight_first == pytest.approx(least_squares(rows[0], 3, [0])[0][0])

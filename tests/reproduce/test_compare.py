@@ -67,8 +67,8 @@ def test_text_and_choice_of_methods(tables, capsys):
     ("options", "says"),
     [
         (["--methods", "order,magic"], "no method is called 'magic'"),
-        (["--order", "X1,X2"], "order= leaves out 'X3', 'X4', 'X5' and 'X6'; name every variable once"),
-        (["--order", "X1,X1,X2,X3,X4,X5,X6"], "'X1' appears more than once in order="),
+        (["--order", "X1,X2"], "--order leaves out 'X3', 'X4', 'X5' and 'X6'; name every variable once"),
+        (["--order", "X1,X1,X2,X3,X4,X5,X6"], "'X1' appears more than once in --order"),
         (["--missing", "guess"], "--missing guess is not known"),
         (["--methods", "oracle"], "no method gave an answer (oracle: needs the causal order"),
         (["--methods", ""], "--methods names none"),

@@ -91,9 +91,9 @@ def global_test(
     --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
-    >>> dd.global_test(pair.first.sample(200, rng=1), pair.second.sample(200, rng=2), permutations=99).pvalue
+    >>> global_test(pair.first.sample(200, rng=1), pair.second.sample(200, rng=2), permutations=99).pvalue
     0.01
-    >>> bool(dd.global_test(pair.first.sample(200, rng=1), pair.first.sample(200, rng=2)).pvalue > 0.05)
+    >>> bool(global_test(pair.first.sample(200, rng=1), pair.first.sample(200, rng=2)).pvalue > 0.05)
     True
     """
     _check_options(permutations, rng)
