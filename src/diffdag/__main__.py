@@ -76,7 +76,7 @@ def _open_streams() -> None:
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow terminal is no reason to lose the answer
+            stream.reconfigure(errors="backslashreplace")  # a narrow terminal is no reason to lose the result
 
 
 if __name__ == "__main__":

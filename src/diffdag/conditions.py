@@ -14,12 +14,12 @@ from diffdag import pipeline
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
-from diffdag._base.words import Option, join_names, plural, using
-from diffdag.estimator import DifferenceDAG
+from diffdag._base.words import Option, join_names, named, plural, using
+from diffdag.estimator import ESTIMATING, DifferenceDAG
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.differences import folder_names
-from diffdag.tables.align import Places, Tables, align_tables
+from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
 from diffdag.tables.problems import Missing, check_same_columns
 from diffdag.tables.readers.h5ad import shared_genes
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 NO_SHARED_ORDER = (
-    "method='paper' has no order to share: each comparison was made by itself; method='order' searches for one "
+    "the paper's method has no order to share: each comparison was made by itself; the order search finds one "
     "order for all of them"
 )
 GIVEN_THE_ORDER = (
-    "confidence (and fdr=) is about the changes if the common order is right: resamples were fitted along it, "
+    "confidence (and fdr) is about the changes if the common order is right: resamples were fitted along it, "
     "so doubts about directions do not count"
 )
 
@@ -112,11 +112,13 @@ def fit_conditions(
         notes.append(NO_SHARED_ORDER)
     parts = _align(dict(tables), compared, columns, drop, model.missing)
     folders = folder_names(compared)
-    with one_blas_thread(), progress_callback(progress, "Estimating the differences") as callback:
-        steps = [
-            _Comparison.of(pair, *part, options, _with_journal(wanted, folders[pair]), callback)
-            for pair, part in parts.items()
-        ]
+    with one_blas_thread(), progress_callback(progress, ESTIMATING) as callback:
+        steps = []
+        for pair, data in parts.items():
+            asked = wanted
+            if wanted.journal is not None:
+                asked = replace(wanted, journal=Path(wanted.journal) / folders[pair])
+            steps.append(_Comparison.of(pair, data, options, asked, callback))
         order: tuple[str, ...] = ()
         if shared:
             for step in steps:
@@ -133,22 +135,19 @@ def fit_conditions(
     return ConditionsResult(tuple(tables), reference, pairs, order, tuple(notes))
 
 
-def _with_journal(wanted: Assessment, folder: str) -> Assessment:
-    return wanted if wanted.journal is None else replace(wanted, journal=Path(wanted.journal) / folder)
-
-
 def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[str, Any]) -> None:
     """Refuse what does not go with these conditions, as far as the values of the tables do not matter."""
     if len(tables) > 2 and isinstance(options.effective_samples, (tuple, list)):
         raise InputError(
-            f"effective_samples is a pair and there are {len(tables)} conditions; give one number, or 'auto'"
+            named("effective_samples"),
+            f" is a pair and there are {len(tables)} conditions; give one number, or 'auto'",
         )
     if wanted.intervals is not None:
-        raise InputError("split intervals are for two conditions, with DifferenceDAG.fit; leave them out")
+        raise InputError("split intervals are for two conditions; leave them out")
     for name in ("resamples", "fdr", "permutations"):
         if getattr(wanted, name) and any(isinstance(table, Moments) for table in tables.values()):
             raise InputError(
-                f"{name} needs rows to resample, and moments have none; give tables, or leave it out"
+                named(name), " needs rows to resample, and moments have none; give tables, or leave it out"
             )
 
 
@@ -161,7 +160,7 @@ def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
     if reference is None:
         return list(itertools.combinations(names, 2))
     if reference not in names:
-        raise InputError(f"reference '{reference}' is not a condition; they are {join_names(names)}")
+        raise InputError(named("reference"), f" '{reference}' is not a condition; they are {join_names(names)}")
     return [(reference, name) for name in names if name != reference]
 
 
@@ -171,34 +170,30 @@ def _align(
     columns: Sequence[str] | None,
     drop: Sequence[str] | None,
     missing: Missing,
-) -> dict[Pair, tuple[Any, Any, tuple[str, ...], tuple[str, ...], Places]]:
-    """First, second, names, notes and places of rows of each comparison, all over the same variables."""
+) -> dict[Pair, Tables | tuple[Moments, Moments]]:
+    """The tables, or the moments, of each comparison, all over the same variables."""
     reduced = [isinstance(table, Moments) for table in tables.values()]
     if any(reduced) and not all(reduced):
         raise InputError("some conditions are moments and some are tables; give all in the same form")
     start, *others = dict.fromkeys(name for pair in compared for name in pair)
     aligned: dict[str, Any] = {}
+    if all(reduced):
+        for name in others:
+            one, two = choose(tables[start], tables[name], columns, drop)
+            check_same_columns(one.names, two.names, (start, name))
+            aligned |= {start: one, name: two.select(one.names)}
+        return {(a, b): (aligned[a], aligned[b]) for a, b in compared}
     places: dict[str, Any] = {}
     notes: dict[str, dict[str, None]] = {name: {} for name in tables}
-    names: tuple[str, ...] = ()
+    choice: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing}
     for name in others:
-        labels = (start, name)
-        if all(reduced):
-            one, two = choose(tables[start], tables[name], columns, drop)
-            check_same_columns(one.names, two.names, labels)
-            aligned |= {start: one, name: two.select(one.names)}
-            names = one.names
-        else:
-            both = align_tables(
-                tables[start], tables[name], columns=columns, drop=drop, missing=missing, labels=labels
-            )
-            aligned |= {start: both.first, name: both.second}
-            places |= {start: both.places[0], name: both.places[1]}
-            names = both.names
-            for note in both.notes:
-                notes[name if f" the {name} table" in note else start][note] = None
+        both = align_tables(tables[start], tables[name], **choice, labels=(start, name))
+        aligned |= {start: both.first, name: both.second}
+        places |= {start: both.places[0], name: both.places[1]}
+        for note in both.notes:
+            notes[name if f" the {name} table" in note else start][note] = None
     return {
-        (a, b): (aligned[a], aligned[b], names, (*notes[a], *notes[b]), (places.get(a), places.get(b)))
+        (a, b): Tables(aligned[a], aligned[b], both.names, (*notes[a], *notes[b]), (places[a], places[b]))
         for a, b in compared
     }
 
@@ -218,20 +213,15 @@ class _Comparison:
     def of(
         cls,
         labels: Pair,
-        first: Any,
-        second: Any,
-        names: tuple[str, ...],
-        notes: tuple[str, ...],
-        places: Places,
+        data: Tables | tuple[Moments, Moments],
         options: ModelOptions,
         wanted: Assessment,
         callback: ProgressCallback | None,
     ) -> _Comparison:
         """Prepare tables, or moments, over the same variables."""
-        if isinstance(first, Moments):
-            return cls(labels, None, pipeline.prepare_moments(first, second, options, labels), wanted)
-        tables = Tables(first, second, names, notes, places)
-        return cls(labels, tables, pipeline.prepare(tables, options, callback), wanted)
+        if isinstance(data, Tables):
+            return cls(labels, data, pipeline.prepare(data, options, callback), wanted)
+        return cls(labels, None, pipeline.prepare_moments(*data, options, labels), wanted)
 
     @property
     def rows(self) -> dict[str, int]:
@@ -244,13 +234,10 @@ class _Comparison:
 
     def keeping(self, screened: Screened, options: ModelOptions) -> _Comparison:
         """The comparison over some of its variables."""
-        prepared, members = self.prepared, screened.members
-        if self.tables is not None:
-            first, second = pipeline.moments_of(self.tables, options, members)
-        else:
-            chosen = [prepared.names[k] for k in members]
-            first, second = prepared.first.select(chosen), prepared.second.select(chosen)
-        return replace(self, prepared=replace(prepared, first=first, second=second, screened=screened))
+        if self.tables is None:
+            return replace(self, prepared=self.prepared.keeping(screened))
+        first, second = pipeline.moments_of(self.tables, options, screened.members)
+        return replace(self, prepared=replace(self.prepared, first=first, second=second, screened=screened))
 
     def result(self, options: ModelOptions, callback: ProgressCallback | None) -> DifferenceResult:
         """The result, along the common order if there is one, with all that `fit` adds to it."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from diffdag.result import DifferenceResult
     from diffdag.tables.moments import Moments
 
+ESTIMATING = "Estimating (the very first time, compiling takes half a minute)"
+
 
 class DifferenceDAG:
     """Estimate the difference DAG of two conditions.
@@ -229,7 +231,7 @@ class DifferenceDAG:
         options, wanted = self.model_options(), self.assessment(journal)
         called = check_labels(labels)
         tables = align_tables(first, second, columns=columns, drop=drop, missing=self.missing, labels=called)
-        with progress_callback(progress, "Estimating the difference") as callback:
+        with progress_callback(progress, ESTIMATING) as callback:
             result = fit_tables(tables, options, wanted, callback)
         return self._fitted(replace(result, labels=called))
 
@@ -261,7 +263,7 @@ class DifferenceDAG:
         from diffdag.pipeline import check_labels, fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
 
         called = check_labels(labels)
-        with progress_callback(progress, "Estimating the difference") as callback:
+        with progress_callback(progress, ESTIMATING) as callback:
             result = fit_moments(first, second, self.model_options(), self.assessment(None), callback, called)
         return self._fitted(replace(result, labels=called))
 

@@ -24,7 +24,7 @@ from diffdag._base.checks import check_jobs, check_number, check_option, check_r
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import count_workers, one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option
+from diffdag._base.words import Option, named
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.paper import fit as paper
@@ -93,9 +93,10 @@ class ModelOptions:
             if getattr(self, name) is not None:
                 own = Option("method", self.method)
                 other = Option("method", "paper" if self.method == "order" else "order")
-                raise InputError(own, f" has no {name}; leave it out, or use ", other)
+                raise InputError(own, " has no ", named(name), "; leave it out, or use ", other)
         if self.method == "order":
-            check_number("penalty, a multiple of the default,", self.penalty, above=0, none_ok=True)
+            said = ", a multiple of the default,"
+            check_number("penalty", self.penalty, above=0, none_ok=True, apposition=said)
         if self.threshold != 0:
             check_number("threshold", self.threshold, above=0, none_ok=True)
         check_rng(self.rng)
@@ -108,12 +109,6 @@ class ModelOptions:
         return {name: getattr(self, name) for name in KNOWLEDGE if getattr(self, name) is not None}
 
     @property
-    def described(self) -> dict[str, Any]:
-        """Options on the rows and prior knowledge, as people read them in a result."""
-        covariance = {} if self.covariance == "sample" else {"covariance": self.covariance}
-        return {**self.knowledge, **covariance}
-
-    @property
     def seed(self) -> np.random.Generator | int:
         """Where randomness comes from; the same every time unless the user says otherwise."""
         return 0 if self.rng is None else self.rng
@@ -124,7 +119,7 @@ class ModelOptions:
 
     def most_variables(self, n1: int, n2: int) -> int:
         """So many variables can be ordered with these numbers of rows."""
-        from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415 - as below
+        from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415 - numba takes a second to import
 
         most = most_variables(min(n1, n2))
         return most if self.max_variables is None else min(most, self.max_variables)
@@ -155,34 +150,27 @@ class ModelOptions:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Two conditions as moments, ready for a search.
+    """Two conditions as moments, ready for a search."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        All variables.
-    first, second : Moments
-        Of all variables, or of those that `screened` kept.
-    screened : Screened, optional
-        Which columns were kept; None for all.
-    known : ndarray of bool, optional
-        ``known[a, b]`` if variable a has to precede b, of all; None if nothing is known.
-    notes : tuple of str
-        What a user should know about the rows.
-    """
-
-    names: tuple[str, ...]
-    first: Moments
+    names: tuple[str, ...]  # of all variables
+    first: Moments  # of all variables, or of those that `screened` kept
     second: Moments
-    screened: Screened | None = None
-    known: BoolArray | None = None
-    notes: tuple[str, ...] = ()
+    screened: Screened | None = None  # which columns were kept; None for all
+    known: BoolArray | None = None  # known[a, b] if variable a has to precede b; None if nothing is known
+    notes: tuple[str, ...] = ()  # what a user should know about the rows
 
     def before(self, members: Sequence[int]) -> BoolArray:
         """Who has to precede whom among some columns."""
         if self.known is None:
             return np.zeros((len(members), len(members)), bool)
         return np.ascontiguousarray(self.known[np.ix_(members, members)])
+
+    def keeping(self, screened: Screened) -> Prepared:
+        """The moments of some variables."""
+        chosen = [self.names[k] for k in screened.members]
+        return replace(
+            self, first=self.first.select(chosen), second=self.second.select(chosen), screened=screened
+        )
 
 
 def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
@@ -197,12 +185,13 @@ def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | 
     if screened is not None and len(screened.ranked) > (most := options.most_variables(first.n, second.n)):
         screened = screened.at_most(most)  # ranks are worth fewer rows than there are
         first, second = moments_of(tables, options, screened.members)
-    rows, effective = (len(tables.first), len(tables.second)), (first.n, second.n)
-    fewer = (
-        f"the {rows[0]} and {rows[1]} rows are worth {effective[0]} and {effective[1]} independent ones with a "
-        "sample covariance (options covariance and effective_samples)"
-    )
-    notes = (*tables.notes, *([fewer] if effective != rows else []))
+    n1, n2, notes = len(tables.first), len(tables.second), tables.notes
+    if (n1, n2) != (first.n, second.n):
+        fewer = (
+            f"the {n1} and {n2} rows are worth {first.n} and {second.n} independent ones with a sample "
+            "covariance (options covariance and effective_samples)"
+        )
+        notes = (*notes, fewer)
     return Prepared(tables.names, first, second, screened, known, notes)
 
 
@@ -218,14 +207,11 @@ def moments_of(
     tables: Tables, options: ModelOptions, columns: Sequence[int] | None = None
 ) -> tuple[Moments, Moments]:
     """Moments of two tables, or of some of their columns, as the options say."""
-    chosen = slice(None) if columns is None else columns
-    return table_moments(
-        tables.first[:, chosen],
-        tables.second[:, chosen],
-        tables.names if columns is None else [tables.names[k] for k in columns],
-        covariance=options.covariance,
-        effective_samples=options.effective_samples,
-    )
+    how: dict[str, Any] = {"covariance": options.covariance, "effective_samples": options.effective_samples}
+    if columns is None:
+        return table_moments(tables.first, tables.second, tables.names, **how)
+    names = [tables.names[k] for k in columns]
+    return table_moments(tables.first[:, columns], tables.second[:, columns], names, **how)
 
 
 def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallback | None) -> Screened | None:
@@ -241,7 +227,7 @@ def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallba
     return screen(standardise_rows(*scores)[0], n1, n2, callback or silent).at_most(most)
 
 
-def screen_moments(prepared: Prepared, callback: ProgressCallback | None = None) -> Screened:
+def screen_moments(prepared: Prepared, callback: ProgressCallback | None) -> Screened:
     """Rank the variables by how much they seem to take part in a change."""
     from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415 - numba takes a second to import
 
@@ -268,16 +254,7 @@ def search(
 ) -> Fit:
     """Fit the moments of two conditions by the chosen method.
 
-    Parameters
-    ----------
-    prepared : Prepared
-        The moments.
-    options : ModelOptions
-        How to compare.
-    callback : callable, optional
-        Told how far the search has come.
-    optimum : Optimum, optional
-        The outcome of a search that was done, and validated, together with other comparisons.
+    `optimum` is the outcome of a search that was done, and validated, together with other comparisons.
     """
     if optimum is None:
         validate(prepared)
@@ -286,13 +263,11 @@ def search(
     from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
     from diffdag.ordersearch.screen import Screened  # noqa: PLC0415
 
+    most = options.most_variables(prepared.first.n, prepared.second.n)
+    if prepared.screened is None and len(prepared.names) > most:
+        prepared = prepared.keeping(screen_moments(prepared, callback).at_most(most))
     names, first, second = prepared.names, prepared.first, prepared.second
-    screened = prepared.screened
-    if screened is None and len(names) > (most := options.most_variables(first.n, second.n)):
-        screened = screen_moments(prepared, callback).at_most(most)
-        chosen = [names[k] for k in screened.members]
-        first, second = first.select(chosen), second.select(chosen)
-    screened = screened or Screened(range(len(names)))
+    screened = prepared.screened or Screened(range(len(names)))
     settings, before = options.order_settings(callback), prepared.before(screened.members)
     return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum)
 
@@ -346,23 +321,13 @@ def assess(
 ) -> Difference:
     """Add to a fit all that was asked for, and the checks.
 
-    Parameters
-    ----------
-    fit, prepared, tables
-        The fit, and what it was made from.
-    options, wanted
-        How it was made, and what is asked for.
-    callback : callable, optional
-        Told how far the work has come.
-    held_out : Tables, optional
-        Rows that had no part in the fit, to measure the changes on.
-    along : sequence of str
-        An order that refits have to keep to.
+    `held_out` are rows that had no part in the fit, to measure the changes on; `along` is an order that refits
+    have to keep to.
     """
     found = fit.difference
-    result = replace(
-        found, notes=(*prepared.notes, *found.notes), settings={**found.settings, **options.described}
-    )
+    covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
+    settings = {**found.settings, **options.knowledge, **covariance}
+    result = replace(found, notes=(*prepared.notes, *found.notes), settings=settings)
     if wanted.permuted:
         tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
@@ -373,15 +338,9 @@ def assess(
         first, second = moments_of(held_out, options, fit.kept)
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     with show_progress(callback, "Checking assumptions", 1) as advance:
-        checks = check_tables(
-            tables,
-            fit,
-            covariance=options.covariance,
-            effective=options.effective_samples is not None,
-            resampled=result.stability is not None,
-        )
+        known = {"effective": options.effective_samples is not None, "resampled": result.stability is not None}
+        result = replace(result, checks=check_tables(tables, fit, covariance=options.covariance, **known))
         advance()
-    result = replace(result, checks=checks)
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
     if not result.edge_list:
@@ -429,19 +388,13 @@ def _with_resamples(
 ) -> Difference:
     """Add confidence, stability and sensitivity."""
     refit = Refit.of(options, along)
+    drawn = {}
     try:
-        drawn = {
-            kind: resample_tables(
-                tables,
-                refit,
-                wanted.fits_of[kind],
-                drawing,
-                journal=wanted.journal_of(kind),
-                n_jobs=options.n_jobs,
-                progress=callback,
+        for kind, drawing in _drawings(tables, options, wanted).items():
+            fits, journal, jobs = wanted.fits_of[kind], wanted.journal_of(kind), options.n_jobs
+            drawn[kind] = resample_tables(
+                tables, refit, fits, drawing, journal=journal, n_jobs=jobs, progress=callback
             )
-            for kind, drawing in _drawings(tables, options, wanted).items()
-        }
     except NoneFitted as error:
         return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
     result = add_confidence(result, drawn["bootstrap"], drawn["half"])
@@ -509,7 +462,7 @@ def fit_moments(
     """The chain for moments, as far as it needs no rows."""
     for name in ("resamples", "fdr", "permutations", "intervals"):
         if getattr(wanted, name):
-            raise InputError(f"{name} needs rows, and only moments are known; leave it out")
+            raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     prepared = prepare_moments(first, second, options, labels)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 
@@ -537,8 +490,11 @@ def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
     if options.effective_samples is not None and wanted.permuted:
         if wanted.permutations:
             raise InputError(
-                "rows of a time series cannot be permuted; leave permutations out where effective_samples is "
-                "given"
+                "rows of a time series cannot be permuted; leave ",
+                named("permutations"),
+                " out where ",
+                named("effective_samples"),
+                " is given",
             )
         return replace(wanted, permutations=0)
     return wanted
@@ -550,7 +506,9 @@ def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
         return LABELS
     words = tuple(labels) if not isinstance(labels, str) else ()
     if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
-        raise InputError(f"labels must be two names, such as ('control', 'treated'); they are {labels!r}")
+        raise InputError(
+            named("labels"), f" must be two names, such as control and treated; they are {labels!r}"
+        )
     if words[0] == words[1]:
         raise InputError(f"both conditions are called {words[0]!r}; give them different labels")
     return words[0], words[1]

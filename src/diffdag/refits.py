@@ -11,17 +11,9 @@ import numpy as np
 
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
+from diffdag._base.words import Option
 from diffdag.estimator import DifferenceDAG
-from diffdag.pipeline import (
-    ModelOptions,
-    Prepared,
-    Refit,
-    base_settings,
-    effective_rows,
-    prepare,
-    prepare_moments,
-    search,
-)
+from diffdag.pipeline import Refit, base_settings, effective_rows, prepare, prepare_moments, search
 from diffdag.result import PathResult
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
@@ -148,10 +140,15 @@ def settings_path(
     check_path_options(options.method, by, given, fits)
     if isinstance(options.rng, np.random.Generator):
         options = replace(options, rng=int(options.rng.integers(2**63)))
-    tables, prepared = _prepared(first, second, model, options, columns, drop)
+    tables: Tables | None = None
+    if isinstance(first, Moments) and isinstance(second, Moments):
+        prepared = prepare_moments(*choose(first, second, columns, drop), options)
+    else:
+        tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
+        prepared = prepare(tables, options)
     base = base_settings(prepared, options)
     if tables is None and by == "stability":
-        raise InputError("moments cannot be resampled; give the two tables of rows, or by='ebic'")
+        raise InputError("moments cannot be resampled; give the two tables of rows, or ", Option("by", "ebic"))
     if tables is None or by == "ebic":
         halves = None
     else:
@@ -188,20 +185,6 @@ def settings_path(
         progress=progress,
     )
     return PathResult.of(path)
-
-
-def _prepared(
-    first: Any,
-    second: Any,
-    model: DifferenceDAG,
-    options: ModelOptions,
-    columns: Sequence[str] | None,
-    drop: Sequence[str] | None,
-) -> tuple[Tables | None, Prepared]:
-    if isinstance(first, Moments) and isinstance(second, Moments):
-        return None, prepare_moments(*choose(first, second, columns, drop), options)
-    tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
-    return tables, prepare(tables, options)
 
 
 def _passing_on(advance: Advance) -> Unthrottled:

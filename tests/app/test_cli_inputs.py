@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from diffdag import __main__ as cli
-from diffdag.app.cli.inputs import read_pair
+from diffdag.app.cli.inputs import Inputs
 from diffdag.tables.inputs import Rows, SavedMoments, Stream, open_input
 from diffdag.tables.moments import Moments
 
@@ -58,8 +58,9 @@ def test_what_is_not_clear_is_refused(folder, capsys, arguments, message):
 
 
 def test_two_groups_need_no_names(folder):
-    one, two, labels = read_pair(folder / "t.csv", None, "h", None, None)
+    one, two, labels = Inputs(folder / "t.csv", None, "h").read_pair("error")
     assert (one.num_rows, two.num_rows, labels) == (15, 15, ("u", "v"))
-    assert read_pair(folder / "t.csv", None, "g", "w", "u")[2] == ("w", "u")
-    assert read_pair(folder / "t.csv", folder / "plain.csv", None, None, None)[2] == ("t", "plain")
-    assert read_pair(Path("t.csv"), Path("t.csv"), None, None, None)[2] == ("t.csv (first)", "t.csv (second)")
+    assert Inputs(folder / "t.csv", None, "g", "w", "u").read_pair("error")[2] == ("w", "u")
+    assert Inputs(folder / "t.csv", folder / "plain.csv").read_pair("error")[2] == ("t", "plain")
+    twice = Inputs(Path("t.csv"), Path("t.csv")).read_pair("error")[2]
+    assert twice == ("t.csv (first)", "t.csv (second)")

@@ -159,7 +159,7 @@ class TestFalseDiscoveries:
 @pytest.mark.parametrize(
     ("wishes", "says"),
     [
-        ({"resamples": 3}, "resamples must be a whole number, 20 or larger or None; it is 3"),
+        ({"resamples": 3}, "resamples must be a whole number, 20 or larger; it is 3"),
         ({"resamples": True}, "resamples must be"),
         ({"resamples": 30.5}, "resamples must be"),
         ({"fdr": 0}, "fdr must be a number between 0 and 1"),

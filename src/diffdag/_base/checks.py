@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from diffdag._base.errors import InputError, Problem, raise_problems
-from diffdag._base.words import join_names, table_words
+from diffdag._base.words import join_names, named, table_words
 
 
 def default_names(p: int) -> tuple[str, ...]:
@@ -48,7 +48,8 @@ def check_text(names: Sequence[str]) -> None:
 def check_option(option: str, value: object, allowed: Sequence[str], said: str = "") -> None:
     """Check an option that is one of a few words, whatever else it is."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(said or f"{option} must be one of {', '.join(allowed)}; it is {value!r}")
+        must = (named(option), f" must be one of {', '.join(allowed)}; it is {value!r}")
+        raise InputError(*((said,) if said else must))
 
 
 def is_whole(value: object) -> bool:
@@ -64,26 +65,33 @@ def is_number(value: object) -> bool:
 def check_rng(rng: object) -> None:
     """Check where randomness comes from."""
     if rng is not None and not (is_whole(rng) and rng >= 0) and not isinstance(rng, np.random.Generator):  # type: ignore[operator]
-        raise InputError(f"rng must be a whole number, 0 or larger, a Generator or None; it is {rng!r}")
+        raise InputError(
+            named("rng"), f" must be a whole number, 0 or larger, a Generator or None; it is {rng!r}"
+        )
 
 
 def check_whole(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
     """Check an option that is a whole number, `least` or larger."""
     if not (none_ok and value is None) and not (is_whole(value) and value >= least):  # type: ignore[operator]
-        tail = " or None" if none_ok else ""
-        raise InputError(f"{name} must be a whole number, {least} or larger{tail}; it is {value!r}")
+        raise InputError(named(name), f" must be a whole number, {least} or larger; it is {value!r}")
 
 
 def check_number(
-    name: str, value: object, *, above: float = -math.inf, below: float = math.inf, none_ok: bool = False
+    name: str,
+    value: object,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    none_ok: bool = False,
+    apposition: str = "",
 ) -> None:
-    """Check an option that is a number strictly between two others."""
+    """Check an option that is a number strictly between two others; `apposition` says more of what it is."""
     if not (none_ok and value is None) and not (is_number(value) and above < value < below):  # type: ignore[operator]
         limits = f"between {above:g} and {below:g}" if below < math.inf else f"larger than {above:g}"
-        raise InputError(f"{name} must be a number {limits}{' or None' if none_ok else ''}; it is {value!r}")
+        raise InputError(named(name), f"{apposition} must be a number {limits}; it is {value!r}")
 
 
 def check_jobs(n_jobs: object) -> None:
     """Check a number of workers: None for one, -1 for one per core."""
     if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
-        raise InputError(f"n_jobs must be a whole number other than 0, or None; it is {n_jobs!r}")
+        raise InputError(named("n_jobs"), f" must be a whole number other than 0; it is {n_jobs!r}")

@@ -28,6 +28,8 @@ class Option:
         As in Python.
     value : str, number or tuple of str, optional
         Left out, the option itself is meant, whatever its value.
+    bare : bool
+        Without a value, Python names it without an equals sign: as the subject of a sentence.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Option:
 
     name: str
     value: object = None
+    bare: bool = False
 
     def spell(self, audience: Audience) -> str:
         """The option as this reader knows it."""
@@ -45,13 +48,22 @@ class Option:
             return _PAGE_NAMES.get(self.name, self.name.replace("_", " "))
         given = list(self.value) if isinstance(self.value, tuple) else self.value
         if audience == "python":
-            return f"{self.name}={'' if given is None else repr(given)}"
+            return self.name if self.bare else f"{self.name}={'' if given is None else repr(given)}"
         words = [f"--{_SHELL_NAMES.get(self.name, self.name).replace('_', '-')}"]
         if isinstance(given, list):
             line = io.StringIO()
             csv.writer(line, lineterminator="").writerow(given)
             given = line.getvalue()
         return " ".join([*words, *([] if given is None else [shlex.quote(str(given))])])
+
+
+def named(name: str) -> Option:
+    """An option as the subject of a sentence.
+
+    >>> spell([named("n_jobs"), " must be 1"], "python"), spell([named("n_jobs"), " must be 1"], "shell")
+    ('n_jobs must be 1', '--jobs must be 1')
+    """
+    return Option(name, bare=True)
 
 
 @dataclass(frozen=True)

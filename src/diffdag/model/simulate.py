@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.checks import check_option, is_whole
 from diffdag._base.errors import InputError
+from diffdag._base.words import named
 from diffdag.model.sem import RNG, LinearSEM, Noise, causal_order
 
 FILTER_VARIABLES = 20  # beyond this number of variables the 2^p sets of Assumption 3 are too many
@@ -124,8 +125,9 @@ def simulate_pair(
         if min_epsilon is None or _passes(pair, min_epsilon):
             return pair
     raise InputError(
-        f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; "
-        "ask for a smaller min_epsilon or fewer changes"
+        f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; ask for a smaller ",
+        named("min_epsilon"),
+        " or fewer changes",
     )
 
 
@@ -140,34 +142,41 @@ def _check_simulation(
 ) -> None:
     for name, value in {"p": p, "changes": changes}.items():
         if value is not None and not is_whole(value):
-            raise InputError(f"{name} must be a whole number; it is {value!r}")
+            raise InputError(named(name), f" must be a whole number; it is {value!r}")
     pairs = p * (p - 1) // 2
     if p < 2:
-        raise InputError(f"p must be at least 2; it is {p}")
+        raise InputError(named("p"), f" must be at least 2; it is {p}")
     if not 0 <= neighbours <= p - 1:
-        raise InputError(f"neighbours must be between 0 and p - 1 = {p - 1}; it is {neighbours}")
+        raise InputError(
+            named("neighbours"),
+            f" must be between 0 and one less than the variables, {p - 1}; it is {neighbours}",
+        )
     if not 0 <= change <= 1:
-        raise InputError(f"change is a probability, between 0 and 1; it is {change}")
+        raise InputError(named("change"), f" is a probability, between 0 and 1; it is {change}")
     if changes is not None and not 0 <= changes <= pairs:
-        raise InputError(f"changes must be between 0 and the {pairs} pairs of variables; it is {changes}")
+        raise InputError(
+            named("changes"), f" must be between 0 and the {pairs} pairs of variables; it is {changes}"
+        )
     if not 0 < weights[0] <= weights[1]:
         raise InputError(f"weights must be two positive numbers, the smaller first; they are {weights}")
     if len(variances) == 0 or min(variances) <= 0:
-        raise InputError(f"variances must be positive numbers; they are {tuple(variances)}")
-    said = f"variances_drawn must be 'shared' or 'per-condition'; it is {variances_drawn!r}"
-    check_option("variances_drawn", variances_drawn, ("shared", "per-condition"), said)
+        raise InputError(named("variances"), f" must be positive numbers; they are {tuple(variances)}")
+    check_option("variances_drawn", variances_drawn, ("shared", "per-condition"))
 
 
 def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:
     if min_epsilon is None:
         return
     if not 0 < min_epsilon <= 1:
-        raise InputError(f"min_epsilon must be above 0 and at most 1; it is {min_epsilon}")
+        raise InputError(named("min_epsilon"), f" must be above 0 and at most 1; it is {min_epsilon}")
     if not change > 0:
-        raise InputError("min_epsilon bounds changes from below, and no change was asked for; ask for some")
+        raise InputError(
+            named("min_epsilon"), " bounds changes from below, and no change was asked for; ask for some"
+        )
     if p > FILTER_VARIABLES:
         raise InputError(
-            f"min_epsilon needs all of 2^p sets; p = {p} is more than the {FILTER_VARIABLES} it can do"
+            named("min_epsilon"),
+            f" needs all of 2^p sets; p = {p} is more than the {FILTER_VARIABLES} it can do",
         )
 
 

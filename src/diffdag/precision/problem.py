@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import spread_products
+from diffdag._base.words import named
 from diffdag.tables.moments import Moments
 
 Entries = tuple[IndexArray, IndexArray]
@@ -282,9 +283,13 @@ def resolve_penalty(penalty: Penalty, penalty_max: float, p: int, n: int) -> flo
             rate = -1.0
         if not (penalty.startswith("rate:") and 0 <= rate < math.inf):
             raise InputError(
-                f"penalty {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'"
+                named("penalty"),
+                f" {penalty!r} is not understood; give a fraction such as 0.3, or 'rate:0.3'",
             )
         return rate * math.sqrt(math.log(p) / n)
     if not isinstance(penalty, (int, float, np.number)) or not 0 <= penalty < math.inf:
-        raise InputError(f"penalty is a fraction of penalty_max, 0 or larger; it is {penalty!r}")
+        raise InputError(
+            named("penalty"),
+            f" is a fraction of the penalty that gives no change, 0 or larger; it is {penalty!r}",
+        )
     return float(penalty) * penalty_max

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from diffdag.app.cli import app as cli
-from diffdag.app.cli.inputs import read_pair
+from diffdag.app.cli.inputs import Inputs
 
 if TYPE_CHECKING:
     from diffdag.reproduce.experiments.runner import Experiment
@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 
 
 @cli.app.command()
+@cli.takes(inputs=Inputs)
 def compare(
-    first: cli.FirstTable,
-    second: cli.SecondTable = None,
-    group: cli.Group = None,
-    first_group: cli.FirstGroup = None,
-    second_group: cli.SecondGroup = None,
-    layer: cli.Layer = None,
-    genes: cli.Genes = None,
+    inputs: Inputs,
     methods: Annotated[str | None, typer.Option(help="Some methods only: order,paper,dci-c.")] = None,
     order: Annotated[
         str | None, typer.Option(help="Known causal order, causes first: a,b,c; runs the oracle too.")
@@ -34,8 +29,6 @@ def compare(
             min=0.1, help="Seconds after which a method is given up; 60, but not for the default method."
         ),
     ] = None,
-    columns: cli.Columns = None,
-    drop: cli.Drop = None,
     missing: cli.MissingRows = "error",
     jobs: Annotated[int | None, typer.Option(help="Methods that run at a time; 1 if left out.")] = None,
     dask: cli.Dask = None,
@@ -47,12 +40,7 @@ def compare(
     """Run every available method on the same two tables, side by side."""
     cli.check_folder(out)
     cli.check_workers(jobs, dask)
-    choice: dict[str, Any] = {
-        "columns": cli.split_names(columns),
-        "drop": cli.split_names(drop),
-        "missing": missing,
-    }
-    one, two, _ = read_pair(first, second, group, first_group, second_group, layer, genes, **choice)
+    one, two, _ = inputs.read_pair(missing)
     from diffdag._base.atomic import write_together  # noqa: PLC0415
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415
     from diffdag.reproduce.methods.compare import compare_methods  # noqa: PLC0415
@@ -64,7 +52,8 @@ def compare(
             methods=cli.split_methods(methods),
             order=cli.split_names(order),
             limit=limit,
-            **choice,
+            **inputs.choice,
+            missing=missing,  # type: ignore[arg-type]  # checked there
             started=lambda name: status(f"Running {name}"),
             n_jobs=1 if jobs is None else jobs,
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from diffdag._base.checks import is_whole
 from diffdag._base.errors import InputError
-from diffdag._base.words import plural
+from diffdag._base.words import named, plural
 from diffdag.reproduce.theory import (
     PAPER_EPSILON,
     PAPER_EXPONENTS,
@@ -205,22 +205,26 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
     values = {"p": p, "changes": changes, "parents": parents, "samples": samples, "nonzeros": nonzeros}
     for name, value in values.items():
         if value is not None and not is_whole(value):
-            raise InputError(f"{name} must be a whole number; it is {value!r}")
+            raise InputError(named(name), f" must be a whole number; it is {value!r}")
     if not 2 <= p <= LARGEST:
-        raise InputError(f"p is a number of variables, from 2 to {LARGEST:,}; it is {p}")
+        raise InputError(named("p"), f" is a number of variables, from 2 to {LARGEST:,}; it is {p}")
     pairs = p * (p - 1) // 2
     if not 1 <= changes <= pairs:
-        raise InputError(f"changes must be between 1 and the {pairs} pairs of variables; it is {changes}")
+        raise InputError(
+            named("changes"), f" must be between 1 and the {pairs} pairs of variables; it is {changes}"
+        )
     most = min(p - 1, changes)
     if parents is not None and not 1 <= parents <= most:
         raise InputError(
-            f"parents counts the changed causes of one variable, between 1 and {most} here; it is {parents}"
+            named("parents"),
+            f" counts the changed causes of one variable, between 1 and {most} here; it is {parents}",
         )
     if samples is not None and samples < 2:
-        raise InputError(f"samples is a number of rows, at least 2; it is {samples}")
+        raise InputError(named("samples"), f" is a number of rows, at least 2; it is {samples}")
     if nonzeros is not None and not 2 * changes + 1 <= nonzeros <= p * p:
         raise InputError(
-            f"nonzeros must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}"
+            named("nonzeros"),
+            f" must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}",
         )
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
+from diffdag._base.words import named
 from diffdag.model.sem import LinearSEM
 from diffdag.model.simulate import SEMPair, ancestral_sets, assumption_epsilon
 
@@ -300,7 +301,9 @@ def _difference(first: FloatArray, second: FloatArray) -> tuple[FloatArray, NDAr
 def check_delta(delta: float) -> None:
     """Refuse a probability of failure for which the constants do not hold."""
     if not 0 < delta <= 0.5:
-        raise InputError(f"delta is a probability of failure, above 0 and at most 0.5; it is {delta}")
+        raise InputError(
+            named("delta"), f" is a probability of failure, above 0 and at most 0.5; it is {delta}"
+        )
 
 
 def _check_models(first: LinearSEM, second: LinearSEM, epsilon: float | None, delta: float) -> None:

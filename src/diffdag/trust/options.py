@@ -7,6 +7,7 @@ from pathlib import Path
 
 from diffdag._base.checks import check_number, check_whole
 from diffdag._base.errors import InputError
+from diffdag._base.words import named
 from diffdag.trust.resampling import Kind
 from diffdag.trust.scatter import STORED_ROWS
 
@@ -49,12 +50,12 @@ class Assessment:
             check_whole("permutations", self.permutations, least=LEAST_RESAMPLES - 1, none_ok=True)
         check_whole("stored_rows", self.stored_rows, least=0, none_ok=True)
         if self.intervals not in (None, "split"):
-            raise InputError(f"intervals must be 'split' or None; it is {self.intervals!r}")
+            raise InputError(named("intervals"), f" must be 'split'; it is {self.intervals!r}")
         journal = self.journal
         if journal is not None and not isinstance(journal, (str, Path)):
-            raise InputError(f"journal must be the path of a folder; it is {journal!r}")
+            raise InputError(named("journal"), f" must be the path of a folder; it is {journal!r}")
         if journal is not None and Path(journal).is_file():
-            raise InputError(f"journal '{journal}' is a file; give a folder")
+            raise InputError(named("journal"), f" '{journal}' is a file; give a folder")
 
     @property
     def fits(self) -> int:

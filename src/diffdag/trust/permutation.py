@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
-from diffdag._base.checks import check_rng
+from diffdag._base.checks import check_rng, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
+from diffdag._base.words import named
 from diffdag.results.records import GlobalTest
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments
@@ -130,13 +131,11 @@ def permute_tables(
 
 
 def _check_options(permutations: object, rng: object) -> None:
-    def whole(value: object, least: int) -> bool:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
-
-    if not whole(permutations, LEAST):
+    if not is_whole(permutations) or permutations < LEAST:  # type: ignore[operator]
         raise InputError(
-            f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
-            f"it is {permutations!r}"
+            named("permutations"),
+            f" must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
+            f"it is {permutations!r}",
         )
     check_rng(rng)
 

@@ -22,7 +22,7 @@ from diffdag._base.checks import check_option, check_whole
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import Advance, Progress, show_progress
-from diffdag._base.words import Option
+from diffdag._base.words import Option, named
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.precision.api import Penalty
 from diffdag.tables.moments import Moments
@@ -99,7 +99,7 @@ def check_path_options(method: str, by: object, given: Mapping[str, Any], fits: 
     for axis, values in given.items():
         if values is not None and axis not in AXES[method]:
             own, other = Option("method", method), Option("method", "paper" if method == "order" else "order")
-            raise InputError(own, f" has no {PLURAL[axis]}; leave them out, or use ", other)
+            raise InputError(own, " has no ", named(PLURAL[axis]), "; leave them out, or use ", other)
         if values is not None:
             sorted_multiples(axis, values)
 
@@ -113,7 +113,8 @@ def sorted_multiples(axis: str, values: Any) -> tuple[float, ...]:
     numbers = {1.0, *given}
     if not given or not all(0 < number < math.inf for number in numbers):
         raise InputError(
-            f"{PLURAL[axis]} must be numbers larger than 0, multiples of the default; they are {values!r}"
+            named(PLURAL[axis]),
+            f" must be numbers larger than 0, multiples of the default; they are {values!r}",
         )
     return tuple(sorted(numbers))
 

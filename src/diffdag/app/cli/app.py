@@ -1,6 +1,6 @@
 """The command line: it parses, calls and prints; the work is done elsewhere.
 
-stdout is the answer, stderr is everything else. Commands import what they need when they run, so that
+stdout is the result, stderr is everything else. Commands import what they need when they run, so that
 ``--help`` answers at once.
 """
 
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
+import inspect
+import itertools
 import os
 import sys
 import warnings
@@ -25,22 +28,8 @@ INTERRUPTED = 130
 # click and now contains it).
 _UsageError: type[Any] = typer.BadParameter.__mro__[2]
 
-# What every command that compares two tables takes.
-FirstTable = Annotated[Path, typer.Argument(metavar="A", help="First table, in any format that fit reads.")]
-SecondTable = Annotated[
-    Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
-]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", help="Column of A (of obs, in .h5ad) that names each row's group."),
-]
-Layer = Annotated[str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")]
-Genes = Annotated[
-    str | None, typer.Option(help="Of .h5ad files: column of var that is true for the genes to use.")
-]
-FirstGroup = Annotated[str | None, typer.Option("--first", help="Group to take as first.")]
-SecondGroup = Annotated[str | None, typer.Option("--second", help="Group to take as second.")]
-Columns = Annotated[str | None, typer.Option(help="Columns to compare: a,b,c.")]
+# What several commands take.
+Columns = Annotated[str | None, typer.Option(help="Columns to use: a,b,c.")]
 Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
 MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -60,18 +49,7 @@ app = typer.Typer(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        What follows the program's name.
-
-    Returns
-    -------
-    int
-        0 done, 2 bad input or usage, 130 interrupted.
-    """
+    """Run one command line, and return 0 done, 2 bad input or usage, 130 interrupted."""
     try:
         with _warnings_as_lines():
             code = app(list(arguments) or ["--help"], prog_name="diffdag", standalone_mode=False)
@@ -110,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _unread() -> int:
-    """Whoever reads the answer has seen enough, as ``| head`` has: all is well."""
+    """Whoever reads the result has seen enough, as ``| head`` has: all is well."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to flush at exit
     return 0
@@ -152,6 +130,29 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+def takes(**shared: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of others: it receives what they make of them as one argument each."""
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        taken = {name: inspect.signature(make, eval_str=True).parameters for name, make in shared.items()}
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            made = {
+                name: shared[name](**{option: given.pop(option) for option in taken[name]}) for name in taken
+            }
+            command(**made, **given)
+
+        parts = (taken.get(name, {name: one}).values() for name, one in own.parameters.items())
+        every = [one.replace(kind=one.KEYWORD_ONLY) for one in itertools.chain.from_iterable(parts)]
+        run.__signature__ = own.replace(parameters=every)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in every}
+        return run
+
+    return give
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from diffdag import __version__  # noqa: PLC0415
@@ -191,13 +192,11 @@ def check_folder(out: Path | None) -> None:
     """Refuse before the work is done what could not be written after it."""
     if out is None:
         return
-    if out.exists() and not out.is_dir():
-        refuse(f"--out '{out}' is a file; give a folder")
     place = out.absolute()
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        refuse(f"--out '{out}': '{place}' is a file; check the path, or give another folder")
+        refuse(f"--out '{out}': '{place}' is a file; give a folder, or check the path")
     if not os.access(place, os.W_OK | os.X_OK):
         refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
 
@@ -219,9 +218,9 @@ def refuse(message: str) -> NoReturn:
 
 def split_names(text: str | None) -> list[str] | None:
     """Split a,b,c; a name that contains a comma goes in double quotes."""
-    return (
-        None if text is None else [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    )
+    if text is None:
+        return None
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def split_methods(text: str | None) -> list[str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from diffdag.app.cli.app import app, print_files, refuse
+from diffdag.app.cli.fit import Result
 
 if TYPE_CHECKING:
     from diffdag.result import ConditionsResult, DifferenceResult
@@ -20,9 +21,7 @@ ENDINGS = (".cyjs", ".dot", ".gv", ".sif", ".graphml", ".json", ".csv", ".html",
 
 @app.command()
 def export(
-    result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
-    ],
+    result: Result,
     files: Annotated[
         list[Path],
         typer.Argument(

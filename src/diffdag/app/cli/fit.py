@@ -9,59 +9,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.app.cli.app import (
-    Columns,
-    Drop,
-    FirstGroup,
-    Genes,
-    Group,
-    Layer,
-    SecondGroup,
-    SecondTable,
-    app,
-    check_folder,
-    print_files,
-    refuse,
-    resumable,
-    say,
-    split_names,
-)
-from diffdag.app.cli.conditions import Groups, Pairwise, Reference, check_groups, fit_groups
-from diffdag.app.cli.inputs import read_pair
-from diffdag.app.cli.model import ROWS_ONLY, build, refuse_rows, takes_model
+from diffdag.app.cli.app import app, check_folder, print_files, refuse, resumable, say, split_names, takes
+from diffdag.app.cli.inputs import Inputs
+from diffdag.app.cli.model import build, model_options, refuse_rows
 
 if TYPE_CHECKING:
+    from diffdag.estimator import DifferenceDAG
     from diffdag.result import ConditionsResult, DifferenceResult
     from diffdag.tables.readers.coordinates import Coordinates
 
-WORKING = "Estimating the difference (the very first time, compiling takes half a minute)"
 Regions = Annotated[
     Path | None,
     typer.Option(help="Table of brain regions, name,x,y,z in mm: the report then has a view of the brain."),
 ]
+Result = Annotated[
+    Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
+]
 
 
 @app.command()
-@takes_model
+@takes(inputs=Inputs, model=model_options)
 def fit(
-    first: Annotated[
-        Path,
-        typer.Argument(
-            metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ, H5AD; or moments."
-        ),
-    ],
-    model: dict[str, Any],
-    second: SecondTable = None,
-    group: Group = None,
-    first_group: FirstGroup = None,
-    second_group: SecondGroup = None,
-    reference: Reference = None,
-    pairwise: Pairwise = False,
-    groups: Groups = None,
-    layer: Layer = None,
-    genes: Genes = None,
-    columns: Columns = None,
-    drop: Drop = None,
+    inputs: Inputs,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="With --group: compare this group with each of the others, one order for all."),
+    ] = None,
+    pairwise: Annotated[
+        bool, typer.Option("--pairwise", help="With --group: compare each group with each, one order for all.")
+    ] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="With --reference or --pairwise: the groups to compare: a,b,c; all if left out."),
+    ] = None,
     labels: Annotated[
         str | None, typer.Option(help="What to call the two conditions: control,treated.")
     ] = None,
@@ -86,41 +66,69 @@ def fit(
         typer.Option(help="Folder for result.json, edges.csv, graph.graphml and report.html."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")] = False,
+    *,
+    model: dict[str, Any],
 ) -> None:
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
     if coordinates is not None and out is None:
         refuse("--coordinates is for the report's view of the brain; say where the report goes with --out")
     places = _coordinates(coordinates)
-    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop)}
     rows = {"resamples": resamples, "fdr": fdr, "permutations": permutations, "intervals": intervals}
     rows["stored_rows"] = stored_rows
     kept = out is not None and bool(resamples or fdr)
     if reference is not None or pairwise or groups is not None:
-        two = {"first": first_group, "second": second_group, "intervals": intervals, "labels": labels}
-        check_groups(second, group, reference, pairwise, **two, coordinates=coordinates)
-        estimator, chosen = build(model, **rows), split_names(groups)
+        two = {"first": inputs.first_group, "second": inputs.second_group, "intervals": intervals}
+        _check_groups(inputs, reference, pairwise, **two, labels=labels, coordinates=coordinates)
         with resumable(kept):
-            result = fit_groups(first, str(group), reference, chosen, estimator, choice, out, layer, genes)
-        _deliver(result, out, as_json=json)
+            found = _fit_groups(inputs, reference, groups, build(model, **rows), out)
+        _deliver(found, out, as_json=json)
         return
-    one, two_, called = read_pair(
-        first, second, group, first_group, second_group, layer, genes, **choice, missing=model["missing"]
-    )
+    one, other, called = inputs.read_pair(model["missing"])
     _check_places(places, getattr(one, "column_names", None) or one.names)
     called = _named(labels) or called
-    from diffdag._base.progress import show_bars  # noqa: PLC0415 - after what fails at once
-    from diffdag.tables.moments import Moments  # noqa: PLC0415
+    from diffdag.tables.moments import Moments  # noqa: PLC0415 - after what fails at once
 
-    if isinstance(one, Moments):
-        refuse_rows({**rows, **{name: model[name] for name in ROWS_ONLY}})
     estimator = build(model, **rows)
-    with resumable(kept), show_bars(WORKING) as told:
-        if isinstance(one, Moments):
-            estimator.fit_moments(one, two_, labels=called, progress=told)
-        else:
-            estimator.fit(one, two_, **choice, labels=called, journal=out, progress=told)
+    if isinstance(one, Moments):
+        refuse_rows(model, **rows)
+        estimator.fit_moments(one, other, labels=called, progress=True)
+    else:
+        with resumable(kept):
+            estimator.fit(one, other, **inputs.choice, labels=called, journal=out, progress=True)
     _deliver(estimator.result_, out, as_json=json, coordinates=places)
+
+
+def _check_groups(inputs: Inputs, reference: str | None, pairwise: bool, **others: object) -> None:
+    """Refuse options that do not go together; `others` are those that are about two groups only, by name."""
+    if inputs.group is None or inputs.second is not None:
+        refuse("--reference, --pairwise and --groups compare groups of one table; give one table and --group")
+    if reference is not None and pairwise:
+        refuse("--reference compares one group with all others, --pairwise each with each; give one of the two")
+    if reference is None and not pairwise:
+        refuse(
+            "--groups needs to know what to compare; give --reference or --pairwise, or --first and --second"
+        )
+    for name, value in others.items():
+        if value is not None:
+            refuse(
+                f"--{name} is for two groups; leave it out, or leave out --reference, --pairwise and --groups"
+            )
+
+
+def _fit_groups(
+    inputs: Inputs, reference: str | None, groups: str | None, model: DifferenceDAG, out: Path | None
+) -> ConditionsResult:
+    """Compare the groups of one table, each with the reference or, without one, each with each."""
+    from diffdag.tables.groups import split_groups  # noqa: PLC0415
+
+    chosen = split_names(groups)
+    if chosen is not None and reference is not None:
+        chosen = list(dict.fromkeys([reference, *chosen]))
+    tables = split_groups(inputs.read_table(), str(inputs.group), chosen)
+    from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
+
+    return fit_conditions(tables, reference=reference, model=model, journal=out, progress=True, **inputs.choice)
 
 
 @app.command()
@@ -139,20 +147,15 @@ def demo(
 
     check_folder(out)
     baseline, other = load_sachs_pair(condition)
-    from diffdag._base.progress import show_bars  # noqa: PLC0415 - after what fails at once
-
     estimator, labels = build({"n_jobs": -1}, resamples=resamples or None), ("baseline", condition.lower())
-    with show_bars(WORKING) as told:
-        result = estimator.fit(baseline, other, labels=labels, progress=told).result_
+    estimator.fit(baseline, other, labels=labels, progress=True)
     print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
-    _deliver(result, out)
+    _deliver(estimator.result_, out)
 
 
 @app.command()
 def report(
-    result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result.json or conditions.json, or its folder.")
-    ],
+    result: Result,
     coordinates: Regions = None,
 ) -> None:
     """Write report.html next to a saved result."""
@@ -186,8 +189,8 @@ def _deliver(
 
     files: list[Path] = []
     if out is not None:
-        two = isinstance(result, DifferenceResult)
-        files = result.save(out, **({"coordinates": coordinates} if two else {}))
+        places = {"coordinates": coordinates} if isinstance(result, DifferenceResult) else {}
+        files = result.save(out, **places)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

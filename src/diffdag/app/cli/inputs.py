@@ -3,51 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from diffdag.app.cli.app import refuse, say
+import typer
+
+from diffdag.app.cli.app import Columns, Drop, refuse, say, split_names
 
 if TYPE_CHECKING:
     from diffdag.tables.inputs import Input
     from diffdag.tables.moments import Moments
 
 
-def read_pair(
-    first: Path,
-    second: Path | None,
-    group: str | None,
-    first_group: str | None,
-    second_group: str | None,
-    layer: str | None = None,
-    genes: str | None = None,
-    **choice: Any,
-) -> tuple[Any, Any, tuple[str, str]]:
-    """Read two files, or one file in two groups, and what to call them.
+@dataclass(frozen=True)
+class Inputs:
+    """Two files, or one in groups, and what to take from them; the fields are options of the commands."""
 
-    Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen.
-    """
-    from diffdag.tables.inputs import Rows, open_input  # noqa: PLC0415
+    first: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A", help="First table: CSV, TSV, Parquet, Feather, NPY, NPZ, H5AD; or moments."
+        ),
+    ]
+    second: Annotated[
+        Path | None, typer.Argument(metavar="B", help="Second table, unless --group splits the first.")
+    ] = None
+    group: Annotated[
+        str | None, typer.Option(help="Column of A (of obs, in .h5ad) that names each row's group.")
+    ] = None
+    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None
+    second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None
+    layer: Annotated[
+        str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")
+    ] = None
+    genes: Annotated[
+        str | None, typer.Option(help="Of .h5ad files: column of var that is true for the genes to use.")
+    ] = None
+    columns: Columns = None
+    drop: Drop = None
 
-    if (group is None) == (second is None):
-        refuse("the two conditions are not clear; give two tables, or one table and --group")
-    if group is not None:
-        source = open_input(first)
-        if not isinstance(source, Rows):
-            refuse(f"--group splits the rows of one table, which '{first}' is not; give a table")
-        table = source.read(text=[group], layer=layer, genes=genes)
-        return _two_groups(table, group, first_group, second_group)
-    if first_group is not None or second_group is not None:
-        refuse("--first and --second choose groups; say in which column with --group")
-    inputs = [open_input(path) for path in (first, second) if path is not None]
-    tables = [source for source in inputs if isinstance(source, Rows)]
-    one, two = _labels([source.path for source in inputs])
-    if len(tables) == len(inputs):
-        before, after = (table.read(layer=layer, genes=genes) for table in tables)
-        return before, after, (one, two)
-    if layer is not None or genes is not None:
-        refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
-    return *_read_moments(inputs, **choice), (one, two)
+    @property
+    def choice(self) -> dict[str, Any]:
+        """Which columns to compare."""
+        return {"columns": split_names(self.columns), "drop": split_names(self.drop)}
+
+    def read_table(self) -> Any:
+        """Read the one table whose rows are in groups."""
+        from diffdag.tables.readers.files import read_table  # noqa: PLC0415
+
+        return read_table(self.first, text=[str(self.group)], layer=self.layer, genes=self.genes)
+
+    def read_pair(self, missing: str) -> tuple[Any, Any, tuple[str, str]]:
+        """Read two files, or two groups of one, and what to call them.
+
+        Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen.
+        """
+        from diffdag.tables.inputs import Rows, open_input  # noqa: PLC0415
+
+        if (self.group is None) == (self.second is None):
+            refuse("the two conditions are not clear; give two tables, or one table and --group")
+        inputs = [open_input(path) for path in (self.first, self.second) if path is not None]
+        tables = [source for source in inputs if isinstance(source, Rows)]
+        if self.group is not None:
+            if not tables:
+                refuse(f"--group splits the rows of one table, which '{self.first}' is not; give a table")
+            return _two_groups(self.read_table(), self.group, self.first_group, self.second_group)
+        if self.first_group is not None or self.second_group is not None:
+            refuse("--first and --second choose groups; say in which column with --group")
+        one, two = _labels([source.path for source in inputs])
+        if len(tables) == len(inputs):
+            before, after = (table.read(layer=self.layer, genes=self.genes) for table in tables)
+            return before, after, (one, two)
+        if self.layer is not None or self.genes is not None:
+            refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
+        return *_read_moments(inputs, **self.choice, missing=missing), (one, two)
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -79,11 +109,7 @@ def _two_groups(
 
 
 def _read_moments(
-    inputs: Sequence[Input],
-    *,
-    columns: list[str] | None = None,
-    drop: list[str] | None = None,
-    missing: str = "error",
+    inputs: Sequence[Input], *, columns: list[str] | None, drop: list[str] | None, missing: str
 ) -> tuple[Moments, Moments]:
     """Load files of moments, and reduce what is given as rows."""
     from diffdag.tables.inputs import Rows, SavedMoments  # noqa: PLC0415

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.app.cli.app import refuse, split_names, split_numbers
+from diffdag.app.cli.app import MissingRows, refuse, split_names, split_numbers
 
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 ROWS_ONLY = ("covariance", "effective_samples")
 
 
-def _options(
+def model_options(
     method: Annotated[
         str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
     ] = None,
@@ -60,7 +57,7 @@ def _options(
     max_variables: Annotated[
         int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
     ] = None,
-    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    missing: MissingRows = "error",
     jobs: Annotated[
         int, typer.Option(help="Workers; -1 for one per core. The result does not depend on it.")
     ] = -1,
@@ -68,7 +65,9 @@ def _options(
         int | None, typer.Option(min=0, help="Seed of all randomness; the same seed gives the same result.")
     ] = None,
 ) -> dict[str, Any]:
-    """Parameters of `DifferenceDAG`."""
+    """Make parameters of `DifferenceDAG` of the options of the command line."""
+    from diffdag.model.prior_knowledge import read_tiers  # noqa: PLC0415
+
     return {
         "method": method,
         "estimator": estimator,
@@ -76,7 +75,7 @@ def _options(
         "threshold": threshold,
         "noise": noise,
         "order": split_names(order),
-        "tiers": None if tiers is None else _tiers(tiers),
+        "tiers": None if tiers is None else read_tiers(tiers),
         "required": required or None,
         "forbidden": forbidden or None,
         "covariance": covariance,
@@ -88,22 +87,6 @@ def _options(
     }
 
 
-def takes_model(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of the model; it receives them as its argument ``model``, a dict."""
-    own, shared = (inspect.signature(function, eval_str=True) for function in (command, _options))
-    kept = [parameter for name, parameter in own.parameters.items() if name != "model"]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        options = {name: given.pop(name) for name in shared.parameters}
-        command(model=_options(**options), **given)
-
-    every = [*kept, *shared.parameters.values()]
-    run.__signature__ = own.replace(parameters=every)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
-    return run
-
-
 def build(model: dict[str, Any], **more: Any) -> DifferenceDAG:
     """Return the estimator; what was left out is its default."""
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
@@ -111,18 +94,12 @@ def build(model: dict[str, Any], **more: Any) -> DifferenceDAG:
     return DifferenceDAG(**{name: value for name, value in {**model, **more}.items() if value is not None})
 
 
-def refuse_rows(given: dict[str, Any]) -> None:
+def refuse_rows(model: dict[str, Any], **more: Any) -> None:
     """Refuse options that would need the rows."""
-    for name, value in given.items():
+    for name, value in {**more, **{name: model[name] for name in ROWS_ONLY}}.items():
         if value is not None:
             option = "--" + name.replace("_", "-")
             refuse(f"{option} acts on rows, and only moments are known; give two tables, or leave it out")
-
-
-def _tiers(path: Path) -> list[list[str]]:
-    from diffdag.model.prior_knowledge import read_tiers  # noqa: PLC0415
-
-    return read_tiers(path)
 
 
 def _rows(text: str | None) -> float | tuple[float, ...] | str | None:

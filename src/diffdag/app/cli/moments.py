@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from diffdag.app.cli.app import app, check_folder, print_files, refuse, say, split_names
+from diffdag.app.cli.app import (
+    Columns,
+    Drop,
+    MissingRows,
+    app,
+    check_folder,
+    print_files,
+    refuse,
+    say,
+    split_names,
+)
 
 
 @app.command()
@@ -17,9 +27,9 @@ def moments(
         typer.Argument(metavar="FILES", help="Parquet, CSV or TSV files of one condition, or folders of them."),
     ],
     out: Annotated[Path, typer.Option(help="The NPZ file to write; fit and compare take it as a table.")],
-    columns: Annotated[str | None, typer.Option(help="Columns to use: a,b,c.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")] = None,
-    missing: Annotated[str, typer.Option(help="error, or drop the rows with missing values.")] = "error",
+    columns: Columns = None,
+    drop: Drop = None,
+    missing: MissingRows = "error",
 ) -> None:
     """Reduce any number of rows to their number, means and covariances, in little memory."""
     if out.suffix.lower() != ".npz" or out.is_dir():
@@ -29,13 +39,8 @@ def moments(
     check_folder(out.parent)
     from diffdag.tables.moments import stream_moments  # noqa: PLC0415
 
-    streamed = stream_moments(
-        files,
-        columns=split_names(columns),
-        drop=split_names(drop),
-        missing=missing,
-        progress=True,
-    )
+    used, left = split_names(columns), split_names(drop)
+    streamed = stream_moments(files, columns=used, drop=left, missing=missing, progress=True)
     path = streamed.moments.save(out)
     for note in streamed.notes:
         say(f"note: {note}")

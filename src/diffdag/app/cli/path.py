@@ -9,44 +9,26 @@ import typer
 
 from diffdag.app.cli.app import (
     EDGES_SHOWN,
-    Columns,
     Dask,
-    Drop,
-    FirstGroup,
-    FirstTable,
-    Genes,
-    Group,
     Json,
-    Layer,
-    SecondGroup,
-    SecondTable,
     app,
     check_folder,
     print_files,
     resumable,
-    split_names,
     split_numbers,
+    takes,
 )
-from diffdag.app.cli.inputs import read_pair
-from diffdag.app.cli.model import ROWS_ONLY, build, refuse_rows, takes_model
+from diffdag.app.cli.inputs import Inputs
+from diffdag.app.cli.model import build, model_options, refuse_rows
 
 if TYPE_CHECKING:
     from diffdag.trust.sensitivity import SettingsPath
 
 
 @app.command()
-@takes_model
+@takes(inputs=Inputs, model=model_options)
 def path(
-    first: FirstTable,
-    model: dict[str, Any],
-    second: SecondTable = None,
-    group: Group = None,
-    first_group: FirstGroup = None,
-    second_group: SecondGroup = None,
-    layer: Layer = None,
-    genes: Genes = None,
-    columns: Columns = None,
-    drop: Drop = None,
+    inputs: Inputs,
     by: Annotated[
         str, typer.Option(help="ebic (extended BIC), or stability of fits to halves of the rows (slower).")
     ] = "ebic",
@@ -61,18 +43,18 @@ def path(
         typer.Option(help="Folder for path.csv, path.json and pictures; an interrupted run continues there."),
     ] = None,
     json: Json = False,
+    *,
+    model: dict[str, Any],
 ) -> None:
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
     check_folder(out)
-    choice: dict[str, Any] = {"columns": split_names(columns), "drop": split_names(drop)}
-    pair = (first, second, group, first_group, second_group, layer, genes)
-    one, two, _ = read_pair(*pair, **choice, missing=model["missing"])
+    one, two, _ = inputs.read_pair(model["missing"])
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415 - after what fails at once
     from diffdag.refits import settings_path  # noqa: PLC0415
     from diffdag.tables.moments import Moments  # noqa: PLC0415
 
     if isinstance(one, Moments):
-        refuse_rows({name: model[name] for name in ROWS_ONLY})
+        refuse_rows(model)
     lists = {"penalties": penalties, "thresholds": thresholds}
     tried: dict[str, Any] = {
         name: None if text is None else split_numbers(f"--{name}", text) for name, text in lists.items()
@@ -88,7 +70,7 @@ def path(
             fits=fits,
             journal=kept,
             progress=True,
-            **({} if isinstance(one, Moments) else choice),
+            **({} if isinstance(one, Moments) else inputs.choice),
         )
     files = [] if out is None else found.save(out)
     print(found.to_json() if json else path_text(found), end="")
@@ -97,24 +79,24 @@ def path(
         print_files(files)
 
 
-def path_text(answer: SettingsPath) -> str:
+def path_text(path: SettingsPath) -> str:
     """The path for the terminal."""
     from diffdag.report.format import printable  # noqa: PLC0415
 
-    table, edges = answer.table, answer.edges
+    table, edges = path.table, path.edges
     table["chosen"] = ["<- chosen" if chosen else "" for chosen in table["chosen"]]
     for end in ("source", "target"):
         edges[end] = edges[end].map(printable)
     for mark in ("in_default", "in_chosen"):
         edges[mark] = edges[mark].map({True: "yes", False: ""})
-    way = "extended BIC" if answer.by == "ebic" else "stability"
+    way = "extended BIC" if path.by == "ebic" else "stability"
     shown = edges.head(EDGES_SHOWN).to_string(index=False, float_format="{:.2f}".format)
     parts = [
         f"Settings, as multiples of the default, and the one chosen by {way}\n"
         + table.rename(columns={"chosen": ""}).to_string(index=False, float_format="{:.4g}".format),
-        f"Edges along the {answer.axis}: the least and the largest multiple with the edge, share of the path,\n"
+        f"Edges along the {path.axis}: the least and the largest multiple with the edge, share of the path,\n"
         f"share with this direction\n{shown if len(edges) else 'none'}",
-        printable(answer.summary()),
+        printable(path.summary()),
     ]
     if len(edges) > EDGES_SHOWN:
         parts[1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"

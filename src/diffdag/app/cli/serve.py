@@ -17,7 +17,7 @@ def serve(
     limit: Annotated[int, typer.Option(min=1, help="Largest file to take, in megabytes.")] = 500,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder to keep the answers in; left out, they are removed when the program ends."),
+        typer.Option(help="Folder to keep the results in; left out, they are removed when the program ends."),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:

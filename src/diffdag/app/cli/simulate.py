@@ -1,4 +1,4 @@
-"""The command that draws tables whose answer is known."""
+"""The command that draws tables whose differences are known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def simulate(
 ) -> None:
     """Draw two tables from a random pair of models, and write what really changed."""
     import numpy as np  # noqa: PLC0415
+    import pandas as pd  # noqa: PLC0415
 
+    from diffdag._base.atomic import write_together  # noqa: PLC0415
     from diffdag.model.simulate import simulate_pair  # noqa: PLC0415
 
     check_folder(out)
@@ -57,11 +59,12 @@ def simulate(
         min_epsilon=min_epsilon,
         rng=randomness[0],
     )
-    tables = {
-        "first.csv": pair.first.sample(samples, randomness[1]),
-        "second.csv": pair.second.sample(samples, randomness[2]),
-    }
-    files = _write_simulation(pair, tables, out)
+    names, frames = list(pair.first.names), {}
+    for side, rng in zip(("first", "second"), randomness[1:], strict=True):
+        frames[f"{side}.csv"] = pd.DataFrame(getattr(pair, side).sample(samples, rng), columns=names)
+    frames["truth.csv"] = _truth(pair)
+    texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
+    files = write_together(out, texts)
     print(f"{p} variables, {samples} rows in each table, {len(pair.edges)} changed edges")
     print_files(files)
 
@@ -72,25 +75,9 @@ def _truth(pair: SEMPair) -> pd.DataFrame:
 
     effects, causes = pair.changed_entries
     names = pair.first.names
-    columns: dict[str, Any] = {
-        "source": [names[j] for j in causes],
-        "target": [names[i] for i in effects],
-    }
+    columns: dict[str, Any] = {"source": [names[j] for j in causes], "target": [names[i] for i in effects]}
     for side in ("first", "second"):
         weights = getattr(pair, side).effects
-        # SciPy answers with a sparse array where no entry is asked for.
+        # SciPy returns a sparse array where no entry is asked for.
         columns[f"weight_{side}"] = weights[effects, causes] if len(effects) else []
     return pd.DataFrame(columns)
-
-
-def _write_simulation(pair: SEMPair, tables: dict[str, Any], out: Path) -> list[Path]:
-    """Render everything before the first file is written."""
-    import pandas as pd  # noqa: PLC0415
-
-    from diffdag._base.atomic import write_together  # noqa: PLC0415
-
-    names = list(pair.first.names)
-    frames = {name: pd.DataFrame(table, columns=names) for name, table in tables.items()}
-    frames["truth.csv"] = _truth(pair)
-    texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
-    return write_together(out, texts)

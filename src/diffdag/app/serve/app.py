@@ -64,32 +64,20 @@ class Json(JSONResponse):
 
 
 def make_app(session: Session, port: int) -> Starlette:
-    """The application of one session.
-
-    Parameters
-    ----------
-    session : Session
-        What the routes act on.
-    port : int
-        Where it listens.
-    """
+    """The application of one session, which listens at a port."""
     return Starlette(
         routes=[*_pages(), *_data(session), *_analyses(session)],
         middleware=[Middleware(Guard, token=session.token, port=port)],
-        exception_handlers={InputError: _refused, OSError: _failed},
+        exception_handlers={InputError: _refused, OSError: _refused},
     )
 
 
 async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, OSError):
+        return Json({"error": describe_resource_error(error)}, status_code=507)
     said = {"error": error.words("page") if isinstance(error, InputError) else str(error)}
-    if isinstance(error, LostError):
-        said["log"] = error.log
-    return Json(said, status_code=STATUS.get(type(error), 422))
-
-
-async def _failed(_: Request, error: Exception) -> Response:
-    assert isinstance(error, OSError)  # noqa: S101 - for the type checker
-    return Json({"error": describe_resource_error(error)}, status_code=507)
+    log = {"log": error.log} if isinstance(error, LostError) else {}
+    return Json({**said, **log}, status_code=STATUS.get(type(error), 422))
 
 
 def _pages() -> list[Route]:
@@ -111,11 +99,8 @@ def _data(session: Session) -> list[Route]:
     async def upload(request: Request) -> Response:
         length = request.headers.get("content-length", "")
         try:
-            stored = await session.uploads.receive(
-                request.query_params.get("name", ""),
-                request.stream(),
-                int(length) if length.isdecimal() else None,
-            )
+            name, size = request.query_params.get("name", ""), int(length) if length.isdecimal() else None
+            stored = await session.uploads.receive(name, request.stream(), size)
         except ClientDisconnect:
             return Response(status_code=400)
         return Json(_file(stored), status_code=201)
@@ -148,15 +133,9 @@ def _analyses(session: Session) -> list[Route]:
     """Analyses: start, watch, cancel, download."""
 
     async def state(_: Request) -> Response:
-        return Json(
-            {
-                "version": version("diffdag"),
-                "limit": session.uploads.limit,
-                "endings": ENDINGS,
-                "out": None if session.out is None else str(session.out),
-                "jobs": session.jobs.seen(),
-            }
-        )
+        out = None if session.out is None else str(session.out)
+        about = {"version": version("diffdag"), "limit": session.uploads.limit, "endings": ENDINGS, "out": out}
+        return Json({**about, "jobs": session.jobs.seen()})
 
     async def submit(request: Request) -> Response:
         asked = await _asked(request)
@@ -236,7 +215,7 @@ def _saved(name: str) -> dict[str, str]:
 
 
 def _zipped(folder: Path) -> bytes:
-    """All files of an answer in one."""
+    """All files of a result in one."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ANSWERS:

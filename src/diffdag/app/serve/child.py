@@ -43,50 +43,26 @@ class LostError(InputError):
 
 
 class Child:
-    """One process at work.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it works.
-    task : dict
-        What it has to do; see `diffdag.app.serve.worker`.
-
-    Raises
-    ------
-    InputError
-        If there is no room for it.
-    """
+    """A process that works in `folder` on a task of `diffdag.app.serve.worker`."""
 
     def __init__(self, folder: Path, task: dict[str, Any]) -> None:
         self.folder = folder
         self._lock = threading.Lock()
         self._gone = False
+        command = [sys.executable, "-m", "diffdag.app.serve.worker", str(folder)]
         try:
-            self._process = self._begin(task)
+            write_atomic(folder / "task.json", json.dumps(task))
+            with (folder / "log.txt").open("wb") as log:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                )
         except OSError as error:
             raise InputError(describe_resource_error(error)) from error
-
-    def _begin(self, task: dict[str, Any]) -> subprocess.Popen[bytes]:
-        write_atomic(self.folder / "task.json", json.dumps(task))
-        with (self.folder / "log.txt").open("wb") as log:
-            return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "diffdag.app.serve.worker", str(self.folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
 
     def follow(self, tell: Tell) -> dict[str, Any]:
         """Wait for the answer; `tell` is called with whatever the process says on the way.
 
-        Raises
-        ------
-        InputError
-            With what the process found to be wrong.
-        LostError
-            If it died.
+        What it found to be wrong is raised as an InputError, its death as a LostError.
         """
         reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
         reader.start()
@@ -111,16 +87,13 @@ class Child:
         except OSError:
             if code == NO_ROOM:
                 raise InputError(FULL) from None
-            raise LostError(LOST if code < 0 else FAULT, self._log()) from None
+            log = ""
+            with contextlib.suppress(OSError):
+                log = (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")[-LONGEST:]
+            raise LostError(LOST if code < 0 else FAULT, log) from None
         if "error" in answer:
             raise InputError(answer["error"])
         return answer
-
-    def _log(self) -> str:
-        try:
-            return (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")[-LONGEST:]
-        except OSError:
-            return ""
 
     def end(self) -> None:
         """Kill the process and its helpers."""

@@ -7,6 +7,7 @@ whose lock is free belongs to nobody.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -44,24 +45,17 @@ def remove_abandoned() -> None:
     """Remove the folders of this user's servers that are gone."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            if _is_ours(path) and _is_abandoned(path):
+            found = path.lstat()  # not what a link points to
+            ours = stat.S_ISDIR(found.st_mode) and hasattr(os, "getuid") and found.st_uid == os.getuid()
+            if ours and _is_abandoned(path, found.st_mtime):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_ours(path: Path) -> bool:
-    found = path.lstat()  # not what a link points to
-    return stat.S_ISDIR(found.st_mode) and hasattr(os, "getuid") and found.st_uid == os.getuid()
-
-
-def _is_abandoned(path: Path) -> bool:
+def _is_abandoned(path: Path, changed: float) -> bool:
     try:
-        return _is_free(path / LOCK)
+        handle = os.open(path / LOCK, os.O_RDWR)
     except FileNotFoundError:  # killed before it had one, or about to take it
-        return time.time() - path.lstat().st_mtime > NEW
-
-
-def _is_free(lock: Path) -> bool:
-    handle = os.open(lock, os.O_RDWR)
+        return time.time() - changed > NEW
     try:
         return _locked(handle)
     finally:
@@ -83,14 +77,11 @@ def _locked(handle: int) -> bool:
 
 def next_place(out: Path) -> Path:
     """The first of answer-1, answer-2, ... that is not there yet."""
-    number = 1
-    while (place := out / f"answer-{number}").exists():
-        number += 1
-    return place
+    return next(place for k in itertools.count(1) if not (place := out / f"answer-{k}").exists())
 
 
 def keep_answer(answer: Path, out: Path) -> Path:
-    """Copy an answer into a folder of its own, completely or not at all."""
+    """Copy a result into a folder of its own, completely or not at all."""
     part = out / f".answer-{secrets.token_hex(6)}.part"
     with folder_lock(out) as alone:
         for left in out.glob(".answer-*.part") if alone else ():  # by servers that were killed

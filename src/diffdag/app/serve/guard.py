@@ -1,4 +1,4 @@
-"""Who may ask the server for something, and what every answer forbids the browser.
+"""Who may ask the server for something, and what every response forbids the browser.
 
 The server listens on loopback only, but every page that is open in the browser, and every user of the computer,
 can reach loopback. So a request needs the secret that the command line printed, which a cookie then carries;
@@ -36,22 +36,12 @@ REPORT_POLICY = (
 
 
 class Guard:
-    """Lets through what the person at this computer asked for.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What is guarded.
-    token : str
-        The secret in the address that the command line printed.
-    port : int
-        Names the cookie: browsers do not tell cookies of different ports apart.
-    """
+    """Lets through to `app` what comes with the secret in the address that the command line printed."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self.app = app
         self.token = token
-        self.cookie = f"diffdag-{port}"
+        self.cookie = f"diffdag-{port}"  # browsers do not tell cookies of different ports apart
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse to."""
@@ -67,9 +57,8 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 if entering and refusal is None:
-                    headers.append(
-                        "Set-Cookie", f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-                    )
+                    value = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+                    headers.append("Set-Cookie", value)
             await send(message)
 
         answer = self.app if refusal is None else PlainTextResponse(refusal, status_code=403)
@@ -95,8 +84,6 @@ class Guard:
 
 def _from_here(headers: Mapping[str, str], host: str) -> bool:
     """Whether no other page sent this; programs other than browsers say nothing about it."""
-    origin = headers.get("origin")
-    return (origin is None or origin == f"http://{host}") and headers.get("sec-fetch-site", "same-origin") in (
-        "same-origin",
-        "none",
-    )
+    here = f"http://{host}"
+    site = headers.get("sec-fetch-site", "none")
+    return headers.get("origin", here) == here and site in ("same-origin", "none")

@@ -39,7 +39,7 @@ class Job:
     message: str = ""
     pieces: dict[str, tuple[int, int | None]] = field(
         default_factory=dict
-    )  # how far each kind of work has come
+    )  # steps done and their number, by kind
     answer: dict[str, Any] = field(default_factory=dict)
     kept: Path | None = None
     logged: bool = False
@@ -50,35 +50,22 @@ class Job:
     def seen(self, place: int | None) -> dict[str, Any]:
         """What the page shows of it."""
         until = time.monotonic() if self.ended is None else self.ended
+        plain = ("key", "number", "title", "state", "message", "logged")
         return {
-            "key": self.key,
-            "number": self.number,
-            "title": self.title,
-            "state": self.state,
+            **{name: getattr(self, name) for name in plain},
             "place": place,
-            "message": self.message,
             "pieces": [{"what": what, "done": d, "total": t} for what, (d, t) in self.pieces.items()],
             "headline": self.answer.get("headline"),
             "kept": None if self.kept is None else str(self.kept),
-            "logged": self.logged,
             "seconds": None if self.started is None else round(until - self.started, 1),
         }
 
 
 class Jobs:
-    """The queue.
-
-    Parameters
-    ----------
-    folder : Path
-        Where analyses are at work.
-    out : Path, optional
-        Where complete answers are copied to, each into a folder of its own.
-    """
+    """Analyses at work in `folder`; complete results are copied to folders of their own in `out`."""
 
     def __init__(self, folder: Path, out: Path | None) -> None:
-        self.folder = folder
-        self.out = out
+        self.folder, self.out = folder, out
         self._jobs: dict[str, Job] = {}
         self._count = 0
         self._lock = threading.RLock()
@@ -86,13 +73,7 @@ class Jobs:
         self._threads: list[threading.Thread] = []
 
     def submit(self, title: str, tables: Sequence[Upload], task: dict[str, Any]) -> Job:
-        """Put an analysis into the queue, and start it if none is at work.
-
-        Raises
-        ------
-        BusyError
-            If one is at work and one waits already.
-        """
+        """Put an analysis into the queue, and start it if none is at work."""
         with self._lock:
             if self._closed or sum(job.state in OPEN for job in self._jobs.values()) > WAITING:
                 raise BusyError(
@@ -100,20 +81,19 @@ class Jobs:
                 )
             key = secrets.token_hex(16)
             self._count += 1
-            job = Job(key, self._count, title, self.folder / key, task)
-            job.folder.mkdir()
-            job.task = {**task, "tables": place_tables(job.folder, tables)}
-            self._jobs[key] = job
+            folder = self.folder / key
+            folder.mkdir()
+            placed = {**task, "tables": place_tables(folder, tables)}
+            job = self._jobs[key] = Job(key, self._count, title, folder, placed)
             self._start_next()
             self._drop_oldest()
         return job
 
     def _start_next(self) -> None:
-        states = [job.state for job in self._jobs.values()]
-        waiting = [job for job in self._jobs.values() if job.state == "waiting"]
-        if self._closed or "running" in states or not waiting:
+        left = [job for job in self._jobs.values() if job.state in OPEN]
+        if self._closed or not left or any(job.state == "running" for job in left):
             return
-        job = waiting[0]
+        job = left[0]
         job.state, job.started = "running", time.monotonic()
         thread = threading.Thread(target=self._do, args=(job,), daemon=True)
         self._threads = [old for old in self._threads if old.is_alive()] + [thread]
@@ -126,8 +106,8 @@ class Jobs:
             shutil.rmtree(job.folder, ignore_errors=True)
 
     def _do(self, job: Job) -> None:
-        failure: InputError | None = None
         answer: dict[str, Any] = {}
+        failure: InputError | None = None
         try:
             answer = self._follow(job)
             self._keep(job)
@@ -156,7 +136,7 @@ class Jobs:
             job.pieces[str(told["what"])] = (told["done"], told["total"])
 
     def _keep(self, job: Job) -> None:
-        """Copy a complete answer to where the user wants it."""
+        """Copy a complete result to where the user wants it."""
         if self.out is None or job.state == "cancelled":
             return
         place = next_place(self.out)
@@ -188,8 +168,7 @@ class Jobs:
             job = self.find(key)
             child, was = job.child, job.state
             if was in OPEN:
-                job.state = "cancelled"
-                job.ended = time.monotonic()
+                job.state, job.ended = "cancelled", time.monotonic()
             if was == "waiting":
                 self._clean(job)
         if child is not None:

@@ -48,28 +48,15 @@ def check_options(given: object) -> dict[str, Any]:
 
 def _short_texts(value: object) -> bool:
     """Whether texts, alone or in a list, are texts, valid and of some reasonable length."""
-    if isinstance(value, list):
-        return all(isinstance(item, str) and _is_fine(item) for item in value)
-    return not isinstance(value, str) or _is_fine(value)
-
-
-def _is_fine(text: str) -> bool:
+    texts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
     try:
-        return len(text.encode()) <= LONGEST
+        return all(isinstance(text, str) and len(text.encode()) <= LONGEST for text in texts)
     except UnicodeEncodeError:  # half a surrogate pair
         return False
 
 
 def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `DifferenceDAG` and its `fit` are to be given.
-
-    Parameters
-    ----------
-    options : mapping
-        What `check_options` returned.
-    folder : Path
-        May be written to.
-    """
+    """What `DifferenceDAG` and its `fit` are to be given, of checked options; `folder` may be written to."""
     model: dict[str, Any] = {"covariance": options["values"], "missing": "drop", "n_jobs": -1}
     if options["series"]:
         model["effective_samples"] = "auto"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,8 @@ from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
 
 MOST_GROUPS = 20
-SPARSE = 0.5  # a column with a larger share of gaps would cost too many rows
+SPARSE = 0.5  # a column with a larger share of gaps would lose too many rows
 WIDEST = 500  # columns of which to look at linear dependence
-
-
 # What is the matter with a column, by its fault: with its name, or with its values in one table or both.
 _NAMED = {
     "row-labels": "holds row labels",
@@ -90,10 +88,9 @@ def read_pair(
         table = read_table(paths[0], text=[group])
         (one, before), (two, after) = split_groups(table, group, [first, second]).items()
         return before, after, (one, two)
-    same = labels[0] == labels[1]
-    names = [f"{label} ({place})" for label, place in zip(labels, ("first", "second"), strict=True)]
-    chosen = names if same else labels
-    return read_table(paths[0]), read_table(paths[1]), (chosen[0], chosen[1])
+    one, two = labels
+    names = (one, two) if one != two else (f"{one} (first)", f"{two} (second)")
+    return read_table(paths[0]), read_table(paths[1]), names
 
 
 def preview_tables(
@@ -118,7 +115,7 @@ def preview_tables(
     """
     if len(paths) == 2:
         one, two, names = read_pair(paths, labels, "", "", "")
-        return {"choice": None, **compare(one, two, names, drop, both="both files")}
+        return {"choice": None, **compare(one, two, names, drop, "both files")}
     table = read_table(paths[0], text=[group] if group else [])
     candidates = group_columns(table)
     if group:
@@ -142,28 +139,23 @@ def _as_written(table: Any, path: Path, group: str) -> Any:
 def _preview_groups(
     table: Any, candidates: list[str], choice: tuple[str, str, str], drop: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Describe two groups of one table: those that are chosen, or else the usual ones."""
+    """Describe two groups of one table: those that are chosen, or else the first that have rows enough."""
     group, first, second = choice
     groups = count_groups(table, group)
     if not (first and second):
-        first, second = _usual(groups, group)
+        enough = [name for name, rows in groups.items() if rows >= LEAST_ROWS]
+        if len(enough) < 2:
+            raise InputError(
+                f"column '{group}' does not name two groups of {LEAST_ROWS} rows or more; choose another column"
+            )
+        first, second = enough[:2]
     (before, one), (after, two) = split_groups(table, group, [first, second]).items()
     return {
         "candidates": candidates if group in candidates else [group, *candidates],
         "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
         "choice": {"group": group, "first": before, "second": after},
-        **compare(one, two, (before, after), drop, both="both groups"),
+        **compare(one, two, (before, after), drop, "both groups"),
     }
-
-
-def _usual(groups: dict[str, int], group: str) -> tuple[str, str]:
-    """The first two groups that have rows enough."""
-    enough = [name for name, rows in groups.items() if rows >= LEAST_ROWS]
-    if len(enough) < 2:
-        raise InputError(
-            f"column '{group}' does not name two groups of {LEAST_ROWS} rows or more; choose another column"
-        )
-    return enough[0], enough[1]
 
 
 def compare(
@@ -171,7 +163,6 @@ def compare(
     second: Any,
     labels: tuple[str, str],
     drop: Sequence[str] | None = None,
-    *,
     both: str = "both tables",
 ) -> dict[str, Any]:
     """Describe two tables; `both` is what to call the two of them."""
@@ -185,7 +176,9 @@ def compare(
         doubt = "" if fault or k is None else _doubt(report, [array[:, k] for array in seen.arrays])
         can = not any(report.faults)
         use = can and (not doubt if unwanted is None else report.name not in unwanted)
-        why = fault or doubt or " and ".join(_gap_words(report.gaps, labels))
+        found = zip(report.gaps, labels, strict=True)
+        gaps = [f"missing in {plural(count, 'row')} of {label}" for count, label in found if count]
+        why = fault or doubt or " and ".join(gaps)
         columns.append({"name": report.name, "why": why, "use": use, "can": can, "gaps": report.gaps})
     used = [place[column["name"]] for column in columns if column["use"]]
     return {
@@ -220,12 +213,6 @@ def _doubt(report: ColumnReport, values: Sequence[FloatArray]) -> str:
         return "counts the rows"
     sparse = any(gaps > SPARSE * len(table) for gaps, table in zip(report.gaps, values, strict=True))
     return "missing in most rows" if sparse else ""
-
-
-def _gap_words(gaps: tuple[int, int], labels: tuple[str, str]) -> Iterator[str]:
-    for count, label in zip(gaps, labels, strict=True):
-        if count:
-            yield f"missing in {plural(count, 'row')} of {label}"
 
 
 def _problem(first: Any, second: Any, columns: Sequence[dict[str, Any]], labels: tuple[str, str]) -> str | None:

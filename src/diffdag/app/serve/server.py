@@ -19,17 +19,11 @@ from diffdag.app.serve.app import make_app
 from diffdag.app.serve.session import Session
 
 HOST = "127.0.0.1"
-PATIENCE = 2  # seconds for answers on their way when the server ends
+PATIENCE = 2  # seconds for responses on their way when the server ends
 
 
 def open_port(port: int) -> socket.socket:
-    """A socket on loopback; port 0 stands for any that is free.
-
-    Raises
-    ------
-    InputError
-        If the port is taken or not to be had.
-    """
+    """A socket on loopback; port 0 stands for any that is free."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     if hasattr(signal, "SIGHUP"):  # elsewhere than on Windows, where it would let two servers share a port
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,18 +56,9 @@ class Server(uvicorn.Server):
 def serve(
     listener: socket.socket, *, limit: int, out: Path | None = None, ready: Callable[[str, Path], object]
 ) -> None:
-    """Serve the page until an interruption or a signal to end.
+    """Serve the page until an interruption or a signal to end, with a `Session` of this `limit` and `out`.
 
-    Parameters
-    ----------
-    listener : socket
-        What `open_port` returned; closed in the end.
-    limit : int
-        Megabytes that one file may have.
-    out : Path, optional
-        Folder for the answers; without it they go when the server ends.
-    ready : callable
-        Called with the address of the page, and a file that leads there, as soon as somebody would answer.
+    `ready` is called with the address of the page, and a file that leads there, as soon as it can be opened.
     """
     port = listener.getsockname()[1]
     session = Session(limit=limit, out=out)

@@ -26,15 +26,7 @@ EXAMPLE = ("baseline.csv", "u0126.csv")
 
 
 class Session:
-    """What the routes act on.
-
-    Parameters
-    ----------
-    limit : int
-        Megabytes that a file may have.
-    out : Path, optional
-        Where answers are kept; without it they go when the session does.
-    """
+    """What the routes act on: files of up to `limit` megabytes, and results, which stay only in `out`."""
 
     def __init__(self, *, limit: int, out: Path | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
@@ -110,7 +102,7 @@ class Session:
             shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Stop everything and remove everything, but for the answers in `out`."""
+        """Stop everything and remove everything, but for the results in `out`."""
         with self._lock:
             self._closed = True
             looking = [*self._looking]

@@ -46,19 +46,10 @@ class Upload:
 
 
 class Uploads:
-    """The files of one session.
-
-    Parameters
-    ----------
-    folder : Path
-        Holds them; each gets a folder with a random name.
-    limit : int
-        Megabytes that one file may have.
-    """
+    """The files of one session, of `limit` megabytes at most, each in a folder with a random name."""
 
     def __init__(self, folder: Path, limit: int) -> None:
-        self.folder = folder
-        self.limit = limit
+        self.folder, self.limit = folder, limit
         self._files: dict[str, Upload] = {}  # the one used last comes last
         self._arriving = 0
         self._lock = threading.Lock()
@@ -66,14 +57,7 @@ class Uploads:
     async def receive(self, name: str, chunks: AsyncIterator[bytes], length: int | None) -> Upload:
         """Store what comes; nothing of it stays if it is too long or breaks off.
 
-        Parameters
-        ----------
-        name : str
-            What the user calls the file; its ending has to be one of `ENDINGS`.
-        chunks : async iterator of bytes
-            The content.
-        length : int, optional
-            Its length as the browser says.
+        `length` is what the browser says; the `name` has to end in one of `ENDINGS`.
         """
         path = self._place(name)
         if length is not None:
@@ -84,15 +68,12 @@ class Uploads:
         self._arriving += 1
         try:
             size = await self._write(name, path, chunks)
-        except OSError as error:
-            self._remove(path)
-            raise InputError(
-                f"'{printable(name)[:LONGEST]}' cannot be stored ({(error.strerror or str(error)).lower()}); "
-                "make room on the disk"
-            ) from None
-        except BaseException:
-            self._remove(path)
-            raise
+        except BaseException as error:
+            shutil.rmtree(path.parent, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
+            why = (error.strerror or str(error)).lower()
+            raise InputError(f"{_quoted(name)} cannot be stored ({why}); make room on the disk") from None
         finally:
             self._arriving -= 1
         return self.add(name, path, size)
@@ -115,15 +96,13 @@ class Uploads:
         check_file_type(printable(name)[:LONGEST])
         ending = _ending(name)
         if not ending:
-            raise InputError(
-                f"'{printable(name)[:LONGEST]}' has no known file type; give one of {', '.join(ENDINGS)}"
-            )
+            raise InputError(f"{_quoted(name)} has no known file type; give one of {', '.join(ENDINGS)}")
         return self.folder / secrets.token_hex(16) / f"table{ending}"
 
     def _check_size(self, name: str, size: int) -> None:
         if size > self.limit * MEGABYTE:
             raise TooLargeError(
-                f"'{printable(name)[:LONGEST]}' is larger than {self.limit} MB, the limit of this page; start "
+                f"{_quoted(name)} is larger than {self.limit} MB, the limit of this page; start "
                 "diffdag serve with a larger --limit, or use the command line: diffdag moments reduces files "
                 "of any size, and diffdag fit compares them"
             )
@@ -162,11 +141,11 @@ class Uploads:
         with self._lock:
             upload = self._files.pop(key, None)
         if upload is not None:
-            self._remove(upload.path)
+            shutil.rmtree(upload.path.parent, ignore_errors=True)
 
-    @staticmethod
-    def _remove(path: Path) -> None:
-        shutil.rmtree(path.parent, ignore_errors=True)
+
+def _quoted(name: str) -> str:
+    return f"'{printable(name)[:LONGEST]}'"
 
 
 def _ending(name: str) -> str:

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -17,8 +16,6 @@ from typing import Any, BinaryIO
 from diffdag._base.atomic import write_atomic
 from diffdag._base.errors import InputError, describe_resource_error, is_out_of_resources
 from diffdag.app.serve.child import NO_ROOM
-
-PAUSE = 0.2  # seconds between two words about progress
 
 
 def main(folder: Path, said: BinaryIO) -> None:
@@ -52,26 +49,26 @@ def _name_files(message: str, folder: Path, tables: list[dict[str, str]]) -> str
 
 
 def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
-    """A function for progress that says not too much."""
-    last: dict[str, float] = {}
+    """A callback that writes one line per call; `DifferenceDAG.fit` does not call it too often."""
 
     def tell(done: int, total: int | None, what: str) -> None:
-        now = time.monotonic()
-        if done != total and now - last.get(what, -PAUSE) < PAUSE:
-            return
-        last[what] = now
         said.write(json.dumps({"done": int(done), "total": total, "what": what}).encode() + b"\n")
         said.flush()
 
     return tell
 
 
+def _files(folder: Path, task: dict[str, Any]) -> tuple[list[Path], list[str]]:
+    """The tables of a task, and what to call their conditions."""
+    tables = task["tables"]
+    return [folder / table["file"] for table in tables], [table["label"] for table in tables]
+
+
 def _look(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
     from diffdag.app.serve.preview import preview_tables  # noqa: PLC0415 - each kind of task loads its own
 
-    paths = [folder / table["file"] for table in task["tables"]]
     wanted = {name: task["options"][name] for name in ("group", "first", "second", "drop")}
-    return preview_tables(paths, [table["label"] for table in task["tables"]], **wanted)
+    return preview_tables(*_files(folder, task), **wanted)
 
 
 def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, str], None]) -> dict[str, Any]:
@@ -79,27 +76,19 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
     from diffdag.app.serve.preview import read_pair  # noqa: PLC0415
 
     options = task["options"]
-    paths = [folder / table["file"] for table in task["tables"]]
-    names = [table["label"] for table in task["tables"]]
-    chosen = (options["group"], options["first"], options["second"])
-    one, two, labels = read_pair(paths, names, *chosen)
+    one, two, labels = read_pair(*_files(folder, task), options["group"], options["first"], options["second"])
     settings, how = settings_of(options, folder)
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
+    from diffdag.report.html.page import render_svg  # noqa: PLC0415
     from diffdag.report.text import headline  # noqa: PLC0415
 
     result = DifferenceDAG(**settings).fit(one, two, labels=labels, progress=tell, **how).result_
     tell(0, None, "Writing the report")
-    _save(result, folder / "answer")
-    return {"headline": headline(result, ("→", "—"))}
-
-
-def _save(result: Any, place: Path) -> None:
-    """Write what the page has for download."""
-    from diffdag.report.html.page import render_svg  # noqa: PLC0415
-
+    place = folder / "answer"
     result.save(place)
     write_atomic(place / "picture.svg", render_svg(result))
     write_atomic(place / "graph.cyjs", json.dumps(result.to_cytoscape(), ensure_ascii=False, indent=1) + "\n")
+    return {"headline": headline(result, ("→", "—"))}
 
 
 def _example(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
