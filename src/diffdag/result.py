@@ -1,6 +1,6 @@
 """Results as users have them: the facts of `results`, and methods that write, draw and save them.
 
-Text, tables, graphs, pictures and pages are made by `report`, which is imported when one of them is asked for.
+Pictures and pages are made by parts of `report` that are imported when one of them is asked for.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from diffdag._base.atomic import JOURNAL, write_together
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
+from diffdag.report import conditions, graphs, text
 from diffdag.results.difference import Difference
 from diffdag.results.differences import Differences
 from diffdag.results.json import from_json, to_csv, to_json
 from diffdag.trust.sensitivity import SettingsPath
 
 if TYPE_CHECKING:
-    import networkx as nx
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -53,14 +53,8 @@ class DifferenceResult(Difference):
         """Return the facts with the renderers."""
         return cls(**{field.name: getattr(difference, field.name) for field in fields(difference)})
 
-    def summary(self) -> str:
-        """Return the result as text of about 100 columns."""
-        from diffdag.report.text import summary  # noqa: PLC0415
-
-        return summary(self)
-
-    def __str__(self) -> str:
-        return self.summary()
+    summary = text.summary
+    __str__ = summary
 
     def __repr__(self) -> str:
         return f"<DifferenceResult: {len(self.edge_list)} of {self.possible} possible edges changed>"
@@ -70,61 +64,14 @@ class DifferenceResult(Difference):
 
         return render_fragment(self)
 
-    def to_json(self) -> str:
-        """Return the whole result as strict JSON; `load` reads it back from a file."""
-        return to_json(self)
-
-    def to_networkx(self) -> nx.DiGraph[str]:
-        """Return a graph of all variables; an undirected edge appears in both directions."""
-        from diffdag.report.graphs import to_networkx  # noqa: PLC0415
-
-        return to_networkx(self)
-
-    def to_graphml(self) -> str:
-        """Return the graph of `to_networkx` as GraphML."""
-        from diffdag.report.graphs import to_graphml  # noqa: PLC0415
-
-        return to_graphml(self)
-
-    def to_cytoscape(self) -> dict[str, Any]:
-        """Return the graph as Cytoscape.js takes it; saved as JSON in a ``.cyjs`` file, Cytoscape reads it."""
-        from diffdag.report.graphs import to_cytoscape  # noqa: PLC0415
-
-        return to_cytoscape(self)
-
-    def to_dot(self) -> str:
-        """Return the changed edges in the language of Graphviz, each kind with its colour and line."""
-        from diffdag.report.graphs import to_dot  # noqa: PLC0415
-
-        return to_dot(self)
-
-    def to_sif(self) -> str:
-        """Return the changed edges in Cytoscape's simple format: source, kind, target, separated by tabs."""
-        from diffdag.report.graphs import to_sif  # noqa: PLC0415
-
-        return to_sif(self)
-
-    def to_causallearn(self) -> Any:
-        """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
-        from diffdag.report.graphs import to_causallearn  # noqa: PLC0415
-
-        return to_causallearn(self)
-
-    def to_dowhy(self, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
-        """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
-
-        This is the graph of the effects that *changed*, not the causal graph of either condition: two
-        variables without an edge here may well affect each other, equally in both. It says where to look, and
-        is no ground for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
-
-        Parameters
-        ----------
-        undirected : {"error", "drop"}
-            What to do about changes whose direction is unknown: DoWhy has no place for them.
-        """
-        from diffdag.report.graphs import to_dowhy  # noqa: PLC0415
-
-        return to_dowhy(self, undirected)
+    to_json = to_json
+    to_networkx = graphs.to_networkx
+    to_graphml = graphs.to_graphml
+    to_cytoscape = graphs.to_cytoscape
+    to_dot = graphs.to_dot
+    to_sif = graphs.to_sif
+    to_causallearn = graphs.to_causallearn
+    to_dowhy = graphs.to_dowhy
 
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, graph.graphml and report.html.
@@ -293,14 +240,9 @@ class ConditionsResult(Differences):
         pairs = {pair: DifferenceResult.of(one) for pair, one in differences.pairs.items()}
         return cls(**{**facts, "pairs": pairs})
 
-    def summary(self) -> str:
-        """Return the result as text of about 100 columns."""
-        from diffdag.report.conditions import summary  # noqa: PLC0415
-
-        return summary(self)
-
-    def __str__(self) -> str:
-        return self.summary()
+    summary = conditions.summary
+    __str__ = summary
+    to_json = to_json
 
     def __repr__(self) -> str:
         return (
@@ -312,10 +254,6 @@ class ConditionsResult(Differences):
         from diffdag.report.html.conditions import render_fragment  # noqa: PLC0415
 
         return render_fragment(self)
-
-    def to_json(self) -> str:
-        """Return the whole result as strict JSON; `load` reads it back from a file."""
-        return to_json(self)
 
     def plot(self, *, theme: ThemeName = "light") -> Figure:
         """Draw the difference DAG of each comparison, causes on top, variables at the same places in all.

@@ -15,7 +15,6 @@ from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
 from diffdag.report.format import by_size, printable
-from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture
 from diffdag.report.layout.theme import THEMES
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
 
 
 def to_networkx(result: Difference) -> nx.DiGraph[str]:
-    """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
+    """Return a graph of all variables, with their `role`, and of the changed edges; undirected both ways."""
     import networkx as nx  # noqa: PLC0415
 
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
@@ -138,6 +137,8 @@ def _free(text: str, taken: set[str]) -> str:
 
 def _positions(result: Difference, roles: dict[str, str]) -> dict[str, Position]:
     """Where the variables go, y downwards: those that take part in rows, the others in rows below them."""
+    from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture  # noqa: PLC0415
+
     if len(result.edge_list) > MOST_EDGES:  # programs that lay out graphs do better then
         return {}
     picture = Picture(result)
@@ -258,7 +259,18 @@ def to_causallearn(result: Difference) -> Any:
 
 
 def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
-    """Return the directed changed edges alone, as DoWhy takes graphs."""
+    """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
+
+    This is the graph of the effects that *changed*, not the causal graph of either condition: two variables
+    without an edge here may well affect each other, equally in both. It says where to look, and is no ground
+    for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
+
+    Parameters
+    ----------
+    result : Difference
+    undirected : {"error", "drop"}
+        What to do about changes whose direction is unknown: DoWhy has no place for them.
+    """
     import networkx as nx  # noqa: PLC0415
 
     said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"

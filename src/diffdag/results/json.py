@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def to_json(result: Difference | Differences) -> str:
-    """Return a result as JSON, one top-level key per line so that files can be compared."""
+    """Return the whole result as strict JSON, one top-level key per line; `diffdag.load` reads it back."""
     content = {KEYS.get(field.name, field.name): getattr(result, field.name) for field in fields(result)}
     content = {"schema": SCHEMA, "diffdag": version("diffdag"), **content}
     if isinstance(result, Difference):
