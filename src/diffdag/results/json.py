@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -51,6 +51,7 @@ LEFT_OUT = {"order": [], "delta_precision": {"symmetric": True, "row": [], "colu
 
 Json = dict[str, Any]
 T = TypeVar("T")
+_hints = cache(get_type_hints)
 
 
 def to_json(result: Difference | Differences) -> str:
@@ -189,10 +190,9 @@ class _Reader:
             return kind(self.value(item, inside[0], f"an entry of {what}") for item in items)
         if kind in (dict, Mapping):
             found = self.expect(given, dict, what)
-            some = inside and inside[1] is not object
-            return (
-                {key: self.value(item, inside[1], repr(key)) for key, item in found.items()} if some else found
-            )
+            if not inside or inside[1] is object:
+                return found
+            return {key: self.value(item, inside[1], repr(key)) for key, item in found.items()}
         if is_dataclass(kind) and not isinstance(given, kind):  # type: ignore[arg-type]
             return self.record(self.expect(given, dict, what), kind)  # type: ignore[arg-type]
         return self.expect(given, kind, what)
@@ -222,12 +222,6 @@ class _Reader:
         if not all(0 <= place < count for place in places):
             self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {count - 1}")
         return places
-
-
-@cache
-def _hints(kind: Hashable) -> Json:
-    """The types of the fields of a dataclass."""
-    return get_type_hints(kind)
 
 
 def _short(value: object) -> str:

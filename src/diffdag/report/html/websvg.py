@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from diffdag.report.layout.layout import Curve, Point
+from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opacity, strokes
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 BORDER = 16.0  # free space around the layout, also for nodes that are dragged
 EMPTY = (260.0, 60.0)  # size where there is nothing to draw
-HEAD_WIDTH = 0.42  # half the width of an arrowhead, in lengths
 # Where a notebook says that it is dark or light; elsewhere the reader's own preference decides.
 DARK_HOSTS = ('[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast", '[data-theme="dark"]')
 LIGHT_HOSTS = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-theme="light"]')
@@ -58,14 +57,16 @@ def draw(
     One of several comparisons that share their places gives its own `edges` and `unresolved` variables;
     variables that take no part in it are pale.
     """
-    width, height = _size(picture)
+    width, height = picture.layout.width + 2 * BORDER, picture.layout.height + 2 * BORDER
+    if not picture.names:
+        width, height = EMPTY
     own = picture.edges if edges is None else edges
     placed = zip(picture.edges, picture.layout.curves, strict=True)
-    curves = {_key(edge): _flipped(curve, height) for edge, curve in placed}
-    drawn = {number: edge for number, edge in enumerate(own) if _key(edge) in curves}
+    curves = {edge.key: _flipped(curve, height) for edge, curve in placed}
+    drawn = {number: edge for number, edge in enumerate(own) if edge.key in curves}
     busy = None if edges is None else {name for edge in drawn.values() for name in (edge.source, edge.target)}
     lines = [
-        _edge(number, edge, stroke, curves[_key(edge)])
+        _edge(number, edge, stroke, curves[edge.key])
         for (number, edge), stroke in zip(drawn.items(), strokes(drawn.values(), picture.edges), strict=True)
     ]
     is_open = picture.unresolved if unresolved is None else set(unresolved)
@@ -79,7 +80,7 @@ def draw(
     centres = dict(zip(picture.names, (_at(at, height) for at in picture.layout.centres), strict=True))
     shapes = tuple((*at, _n(w), _n(h)) for at, (w, h) in zip(centres.values(), picture.sizes, strict=True))
     links = {
-        number: _link(curves[_key(edge)], centres[edge.source], centres[edge.target])
+        number: _link(curves[edge.key], centres[edge.source], centres[edge.target])
         for number, edge in drawn.items()
     }
     return Drawing(svg, _n(width), _n(height), shapes, links)
@@ -122,16 +123,6 @@ def _variables(theme: Theme) -> str:
     return "".join(f"--{name}:{colour};" for name, colour in {**colours, **theme.kinds}.items())
 
 
-def _key(edge: Edge) -> tuple[str, str, bool]:
-    return edge.source, edge.target, edge.directed
-
-
-def _size(picture: Picture) -> tuple[float, float]:
-    if not picture.names:
-        return EMPTY
-    return picture.layout.width + 2 * BORDER, picture.layout.height + 2 * BORDER
-
-
 def _n(value: float) -> float:
     """A number that is short when written."""
     return round(float(value), 1)
@@ -155,13 +146,6 @@ def _path(curve: Curve) -> str:
     return "".join(parts)
 
 
-def _triangle(tip: Point, base: Point) -> str:
-    (x, y), (bx, by) = tip, base
-    across = ((by - y) * HEAD_WIDTH, (x - bx) * HEAD_WIDTH)
-    corners = (tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1]))
-    return " ".join(f"{_n(a)},{_n(b)}" for a, b in corners)
-
-
 def _link(curve: Curve, source: Point, target: Point) -> tuple[float, float, float]:
     """How far to the right of the middles of source and target the edge is fixed, and its head's length."""
     start, end = curve.start, curve.pieces[-1][-1]
@@ -174,7 +158,8 @@ def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
     path = _path(curve)
     head = Markup("")
     if curve.head:
-        head = Markup('<polygon class="head" points="{}"/>').format(_triangle(*curve.head))
+        corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in arrowhead(*curve.head))
+        head = Markup('<polygon class="head" points="{}"/>').format(corners)
     return Markup(
         '<g class="edge kind-{kind}" data-edge="{number}" opacity="{opacity}"><path class="hit" d="{path}"/>'
         '<path class="line" d="{path}" stroke-width="{width}"/>{head}</g>'

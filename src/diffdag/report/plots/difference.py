@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from diffdag.report.layout.layout import Curve, Point
+from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import (
     FONT,
     FONT_SIZE,
@@ -125,11 +125,8 @@ class Brush:
         )  # fmt: skip
 
     def _head(self, kind: str, opacity: float, tip: Point, base: Point) -> None:
-        (x, y), (bx, by) = tip, base
-        across = ((by - y) * 0.42, (x - bx) * 0.42)
-        corners = [tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1])]
-        colour = self.theme.kinds[kind]
-        self.ax.add_patch(Polygon(corners, color=colour, linewidth=0, alpha=opacity, zorder=3, clip_on=False))
+        look: dict[str, Any] = {"color": self.theme.kinds[kind], "alpha": opacity, "linewidth": 0, "zorder": 3}
+        self.ax.add_patch(Polygon(arrowhead(tip, base), clip_on=False, **look))
 
     def node(
         self,

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from diffdag.report.format import printable
+from diffdag._base.words import plural
+from diffdag.report.format import by_size, printable
 from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
-from diffdag.results.difference import Difference
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.differences import Differences
-    from diffdag.results.records import Edge
 
 # Panels side by side, as long as they are narrower than this together.
 ACROSS, WIDEST = 4, 1500.0
 GAP, PAD = 18.0, 14.0  # between panels, and within their frames
 PALE = 0.35  # opacity of variables that take no part in a comparison
 TITLE_CHARACTERS = 40
-Key = tuple[str, str, bool]
 
 
 def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figure:
@@ -85,35 +85,21 @@ def _axes(figure: Figure, box: tuple[float, float, float, float], page: tuple[fl
 
 def _title(pair: tuple[str, str], changes: int) -> list[str]:
     first, second = map(printable, pair)
-    count = f"{changes} change{'' if changes == 1 else 's'}" if changes else "no change found"
+    count = plural(changes, "change") if changes else "no change found"
     words = f"From {first} to {second}"
     return [*textwrap.wrap(words, TITLE_CHARACTERS, break_on_hyphens=False), count]
 
 
-def _key(edge: Edge) -> Key:
-    return edge.source, edge.target, edge.directed
-
-
 def all_changes(result: Differences) -> Difference:
     """All changes of all comparisons, each as large as it gets, in one graph."""
-    largest: dict[Key, Edge] = {}
-    for row in result.by_edge.values():
-        for edge in row.values():
-            known = largest.setdefault(_key(edge), edge)
-            if abs(edge.delta or 0.0) > abs(known.delta or 0.0):
-                largest[_key(edge)] = edge
     some = next(iter(result.pairs.values()))
     loose = {name for one in result.pairs.values() for name in one.unresolved}
-    return Difference(
-        method=some.method,
-        variables=some.variables,
-        invariant=(),
+    return replace(
+        some,
         unresolved=tuple(name for name in some.variables if name in loose),
         order=tuple((name,) for name in result.order),
-        edge_list=tuple(largest.values()),
-        delta_entries=some.delta_entries,
-        samples=None,
-        settings={},
+        edge_list=tuple(by_size(tuple(row.values()))[0] for row in result.by_edge),
+        scatters=(),
     )
 
 
@@ -130,11 +116,11 @@ def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> No
 
 def _draw_comparison(brush: Brush, whole: Picture, result: Difference) -> None:
     """Draw one comparison at the places that all comparisons share."""
-    own = {_key(edge): edge for edge in result.edge_list}
-    curves = {_key(edge): curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
+    own = {edge.key: edge for edge in result.edge_list}
+    curves = {edge.key: curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
     drawn = [own[key] for key in curves if key in own]
     for edge, stroke in zip(drawn, strokes(drawn, whole.edges), strict=True):
-        brush.edge(edge.kind, stroke, opacity(edge), curves[_key(edge)])
+        brush.edge(edge.kind, stroke, opacity(edge), curves[edge.key])
     busy = {name for edge in drawn for name in (edge.source, edge.target)}
     for name, lines, size, centre in zip(
         whole.names, whole.lines, whole.sizes, whole.layout.centres, strict=True
