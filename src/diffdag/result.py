@@ -297,10 +297,11 @@ class ConditionsResult(Differences):
 
     def rendered(self) -> dict[str, bytes]:
         """Return what `save` writes about all comparisons, by the names of the files."""
-        from diffdag.report.html.conditions import render_page, render_svg  # noqa: PLC0415
+        from diffdag.report.html.conditions import render_page  # noqa: PLC0415
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
         tables = to_csv(self), to_csv(self, self.matrix)
-        texts = (to_json(self), *tables, render_svg(self), render_page(self))
+        texts = (to_json(self), *tables, svg_of(self.plot()), render_page(self))
         return {name: text.encode("utf-8") for name, text in zip(CONDITIONS_FILES, texts, strict=True)}
 
 
@@ -375,16 +376,15 @@ class PathResult(SettingsPath):
         list of Path
             The files written.
         """
-        from diffdag.report.plots.path import render_path  # noqa: PLC0415
-        from diffdag.report.plots.stability import render_stability  # noqa: PLC0415
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
         contents = {
             "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
             "path.json": self.to_json(),
-            "path.svg": render_path(self),
+            "path.svg": svg_of(self.plot(), background=True),
         }
         if self.by == "stability":
-            contents["stability.svg"] = render_stability(self)
+            contents["stability.svg"] = svg_of(self.plot_stability(), background=True)
         return write_together(folder, contents)
 
 

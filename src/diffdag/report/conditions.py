@@ -12,13 +12,13 @@ from diffdag.report.format import (
     NumberFormat,
     aligned,
     cut,
-    delta_text,
     edge_format,
     kind_words,
     percent,
     printable,
     short_name,
     some,
+    with_error,
     wrap,
 )
 from diffdag.report.words import beside_lines, evidence_lines, warnings_of
@@ -45,7 +45,7 @@ def compared(result: Differences) -> str:
 
 
 def summary(result: Differences) -> str:
-    """Return the result as text: the matrix of changes, the order, and what to know."""
+    """Return the result as text of about 100 columns: matrix of changes, order, and what to know."""
     parts = [headline(result) + "\n" + wrap(compared(result))]
     rows, heads = change_cells(result, ("->", "--"))
     if rows:
@@ -132,5 +132,5 @@ def _cell(edge: Edge | None, show: NumberFormat) -> dict[str, str]:
         return {"text": "", "kind": "", "words": ""}
     sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
     words = kind_words(edge.kind)
-    text = words if edge.delta is None else delta_text(edge, show)
+    text = words if edge.delta is None else with_error(edge.delta, edge.stderr, show)
     return {"text": text + sure, "kind": edge.kind, "words": words}

@@ -8,23 +8,17 @@ from markupsafe import Markup
 
 from diffdag._base.words import plural
 from diffdag.report.conditions import beside, change_cells, compared, delta_words, headline, pair_notes
-from diffdag.report.format import by_size
-from diffdag.report.html.comparison import ARROWS, comparison_context, picture_words
-from diffdag.report.html.page import environment, figure_svg, fragment_style, page_frame
+from diffdag.report.html.comparison import ARROWS, comparison_context
+from diffdag.report.html.page import environment, fragment_style, page_frame
 from diffdag.report.html.websvg import draw
 from diffdag.report.layout.picture import Picture
-from diffdag.report.plots.panels import all_changes, plot_conditions
+from diffdag.report.plots.panels import all_changes
 from diffdag.report.text import samples_line
 
 if TYPE_CHECKING:
     from diffdag.results.differences import Differences
 
 MOST_SCATTERS = 100  # in one page
-
-
-def render_svg(result: Differences) -> str:
-    """The picture as SVG, with names as text, the same for the same result."""
-    return figure_svg(plot_conditions(result))
 
 
 def render_page(result: Differences) -> str:
@@ -46,7 +40,7 @@ def _panels(result: Differences) -> list[dict[str, Any]]:
             "first": first,
             "second": second,
             "changes": plural(len(one.edge_list), "change") if one.edge_list else "no change found",
-            "picture": draw(whole, picture_words(one), by_size(one.edge_list), one.unresolved).svg,
+            "picture": draw(whole, one, shared=True).svg,
         }
         for (first, second), one in result.pairs.items()
     ]

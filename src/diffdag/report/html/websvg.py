@@ -6,18 +6,19 @@ script finds it. Names go through the template's escaping.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import dist
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from diffdag.report.format import by_size, printable
 from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opacity, strokes
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
 
 BORDER = 16.0  # free space around the layout, also for nodes that are dragged
@@ -29,50 +30,39 @@ LIGHT_HOSTS = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-theme="li
 
 @dataclass(frozen=True)
 class Drawing:
-    """The SVG, and where its nodes and the ends of its edges are, for a script that moves them.
-
-    Parameters
-    ----------
-    svg : Markup
-    width, height : float
-    nodes : tuple of (x, y, width, height)
-        Centres and sizes of the boxes, in the order of the picture's names.
-    links : dict of int to (float, float, float)
-        For each edge drawn, by its number: how far from the middle of its source and of its target it is
-        fixed, and the length of its head, 0 without one.
-    """
+    """The SVG, and where its nodes and the ends of its edges are, for a script that moves them."""
 
     svg: Markup
     width: float
-    height: float
+    # Centres and sizes of the boxes, in the order of the picture's names.
     nodes: tuple[tuple[float, float, float, float], ...]
+    # For each edge drawn, by its number: how far from the middle of its source and of its target it is fixed,
+    # and the length of its head, 0 without one.
     links: dict[int, tuple[float, float, float]]
 
 
-def draw(
-    picture: Picture, label: str, edges: Sequence[Edge] | None = None, unresolved: Iterable[str] | None = None
-) -> Drawing:
-    """Draw a picture; `label` says what it is.
-
-    One of several comparisons that share their places gives its own `edges` and `unresolved` variables;
-    variables that take no part in it are pale.
-    """
+def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawing:
+    """Draw a result; variables that take no part in it are pale where several comparisons share a picture."""
     width, height = picture.layout.width + 2 * BORDER, picture.layout.height + 2 * BORDER
     if not picture.names:
         width, height = EMPTY
-    own = picture.edges if edges is None else edges
     placed = zip(picture.edges, picture.layout.curves, strict=True)
     curves = {edge.key: _flipped(curve, height) for edge, curve in placed}
-    drawn = {number: edge for number, edge in enumerate(own) if edge.key in curves}
-    busy = None if edges is None else {name for edge in drawn.values() for name in (edge.source, edge.target)}
+    drawn = {number: edge for number, edge in enumerate(by_size(result.edge_list)) if edge.key in curves}
+    busy = {name for edge in drawn.values() for name in (edge.source, edge.target)}
+    pale = {name for name in picture.names if shared and name not in busy}
     lines = [
         _edge(number, edge, stroke, curves[edge.key])
         for (number, edge), stroke in zip(drawn.items(), strokes(drawn.values(), picture.edges), strict=True)
     ]
-    is_open = picture.unresolved if unresolved is None else set(unresolved)
-    boxes = [_node(picture, number, height, busy, is_open) for number in range(len(picture.names))]
+    boxes = [
+        _node(picture, number, height, " open" * (name in result.unresolved) + " pale" * (name in pale))
+        for number, name in enumerate(picture.names)
+    ]
     if not picture.names:
         boxes = [Markup('<text class="nothing" x="{}" y="{}">no change found</text>').format(width / 2, 36)]
+    first, second = map(printable, result.labels)
+    label = f"Graph of what changed from {first} to {second}; the table says the same"
     svg = Markup(
         '<svg class="graph" viewBox="0 0 {w} {h}" width="{w}" height="{h}" style="--natural:{w}" role="img" '
         'aria-label="{label}"><g class="edges">{edges}</g><g class="nodes">{nodes}</g></svg>'
@@ -83,7 +73,7 @@ def draw(
         number: _link(curves[edge.key], centres[edge.source], centres[edge.target])
         for number, edge in drawn.items()
     }
-    return Drawing(svg, _n(width), _n(height), shapes, links)
+    return Drawing(svg, _n(width), shapes, links)
 
 
 def swatch(kind: str) -> Markup:
@@ -103,18 +93,14 @@ def theme_css(*, hosts: bool = False) -> Markup:
         f".diffdag{{color-scheme:light;{light}}}",
         f"@media (prefers-color-scheme:dark){{.diffdag{{color-scheme:dark;{dark}}}}}",
     ]
-    if hosts:
-        rules += [f"{_within(LIGHT_HOSTS)}{{color-scheme:light;{light}}}"]
-        rules += [f"{_within(DARK_HOSTS)}{{color-scheme:dark;{dark}}}"]
+    for scheme, colours, places in (("light", light, LIGHT_HOSTS), ("dark", dark, DARK_HOSTS)) if hosts else ():
+        within = ",".join(f"{host} .diffdag" for host in places)
+        rules += [f"{within}{{color-scheme:{scheme};{colours}}}"]
     rules += [f"@media print{{.diffdag{{color-scheme:light;{light}}}}}"]
     for kind, dashes in DASHES.items():
         dash = f";--dash:{' '.join(map(str, dashes))}" if dashes else ""
         rules.append(f".diffdag .kind-{kind}{{--kind:var(--{kind}){dash}}}")
     return Markup("\n".join(rules))  # noqa: S704 - nothing of the user's is in it
-
-
-def _within(hosts: Iterable[str]) -> str:
-    return ",".join(f"{host} .diffdag" for host in hosts)
 
 
 def _variables(theme: Theme) -> str:
@@ -139,13 +125,6 @@ def _flipped(curve: Curve, height: float) -> Curve:
     return Curve(_at(curve.start, height), pieces, head)
 
 
-def _path(curve: Curve) -> str:
-    parts = [f"M{curve.start[0]} {curve.start[1]}"]
-    for piece in curve.pieces:
-        parts.append(("L" if len(piece) == 1 else "C") + " ".join(f"{x} {y}" for x, y in piece))
-    return "".join(parts)
-
-
 def _link(curve: Curve, source: Point, target: Point) -> tuple[float, float, float]:
     """How far to the right of the middles of source and target the edge is fixed, and its head's length."""
     start, end = curve.start, curve.pieces[-1][-1]
@@ -155,7 +134,9 @@ def _link(curve: Curve, source: Point, target: Point) -> tuple[float, float, flo
 
 
 def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
-    path = _path(curve)
+    path = f"M{curve.start[0]} {curve.start[1]}"
+    for piece in curve.pieces:
+        path += ("L" if len(piece) == 1 else "C") + " ".join(f"{x} {y}" for x, y in piece)
     head = Markup("")
     if curve.head:
         corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in arrowhead(*curve.head))
@@ -168,17 +149,15 @@ def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
     )
 
 
-def _node(picture: Picture, number: int, height: float, busy: set[str] | None, is_open: set[str]) -> Markup:
+def _node(picture: Picture, number: int, height: float, look: str) -> Markup:
     (x, y), (w, h) = _at(picture.layout.centres[number], height), picture.sizes[number]
-    lines, name = picture.lines[number], picture.names[number]
+    lines = picture.lines[number]
     first = -(len(lines) - 1) / 2 * LINE_HEIGHT + 0.36 * FONT_SIZE
     words = Markup("").join(
         Markup('<tspan x="0" y="{}">{}</tspan>').format(_n(first + k * LINE_HEIGHT), line)
         for k, line in enumerate(lines)
     )
-    classes = "node" + " open" * (name in is_open)
-    classes += " pale" * (busy is not None and name not in busy)
     return Markup(
-        '<g class="{}" data-node="{}" transform="translate({} {})">'
+        '<g class="node{}" data-node="{}" transform="translate({} {})">'
         '<rect x="{}" y="{}" width="{}" height="{}" rx="6"/><text>{}</text></g>'
-    ).format(classes, number, x, y, _n(-w / 2), _n(-h / 2), _n(w), _n(h), words)
+    ).format(look, number, x, y, _n(-w / 2), _n(-h / 2), _n(w), _n(h), words)

@@ -12,7 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from diffdag._base.words import plural
 from diffdag.report.format import by_size, printable
-from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
+from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, text_width
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
 
@@ -33,7 +33,6 @@ def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figur
     titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
     legend, foot = whole.legend_within(grid.width)
-    foot = foot + 22.0 if legend else 0.0
     width = max([grid.width, *map(legend_end, legend)])
     page = (width + 2 * MARGIN, grid.height + foot + 2 * MARGIN)
     figure = Figure(figsize=(page[0] / 72, page[1] / 72), facecolor=colours.background)
@@ -44,7 +43,7 @@ def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figur
         origin = ((grid.panel[0] - whole.layout.width) / 2, PAD)
         brush = Brush(ax, colours, 1.0, origin)
         _draw_frame(brush, grid.panel, lines)
-        _draw_comparison(brush, whole, one)
+        brush.graph(whole, one, idle=PALE)
     if legend:
         brush = Brush(_axes(figure, (0.0, 0.0, width, foot), page), colours, 1.0, (0.0, 0.0))
         for item in legend:
@@ -112,18 +111,3 @@ def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> No
     brush.ax.add_patch(frame).set_clip_on(False)
     for number, line in enumerate(title):
         brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
-
-
-def _draw_comparison(brush: Brush, whole: Picture, result: Difference) -> None:
-    """Draw one comparison at the places that all comparisons share."""
-    own = {edge.key: edge for edge in result.edge_list}
-    curves = {edge.key: curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
-    drawn = [own[key] for key in curves if key in own]
-    for edge, stroke in zip(drawn, strokes(drawn, whole.edges), strict=True):
-        brush.edge(edge.kind, stroke, opacity(edge), curves[edge.key])
-    busy = {name for edge in drawn for name in (edge.source, edge.target)}
-    for name, lines, size, centre in zip(
-        whole.names, whole.lines, whole.sizes, whole.layout.centres, strict=True
-    ):
-        loose = name in result.unresolved
-        brush.node(lines, centre, size, unresolved=loose, opacity=1.0 if name in busy else PALE)

@@ -22,7 +22,6 @@ from diffdag.report.plots.chart import (
     short,
     silence_missing_glyphs,
     style_axes,
-    svg_of,
     write_names,
 )
 from diffdag.trust.sensitivity import EdgeTrajectory, SettingsPath, sensitivity_note
@@ -58,11 +57,6 @@ def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = 
     ax.set_title("\n".join(words), loc="left", fontsize=LABEL, color=colours.ink, pad=18, parse_math=False)
     silence_missing_glyphs(ax, below)
     return ax
-
-
-def render_path(path: SettingsPath) -> str:
-    """Return the picture as SVG, with names as text, the same for the same path."""
-    return svg_of(plot_path, path)
 
 
 def set_multiples(ax: Axes, multiples: FloatArray, axis: str) -> None:

@@ -22,7 +22,6 @@ from diffdag.report.plots.chart import (
     short,
     silence_missing_glyphs,
     style_axes,
-    svg_of,
     write_names,
 )
 from diffdag.report.plots.path import mark_settings, set_multiples
@@ -86,11 +85,6 @@ def _draw_lines(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
             last = int(np.flatnonzero(heights)[-1])
             names.append(LineName(float(multiples[last]), float(heights[last]), _name(path, pair), colour))
     return names[:NAMED]
-
-
-def render_stability(path: SettingsPath) -> str:
-    """Return the picture as SVG, with names as text, the same for the same path."""
-    return svg_of(plot_stability, path)
 
 
 def _lines(path: SettingsPath) -> dict[Pair, FloatArray]:
