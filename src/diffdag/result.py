@@ -357,7 +357,7 @@ class PathResult(SettingsPath):
         Axes
             The axes drawn on; `.figure.savefig` saves the picture.
         """
-        from diffdag.report.plots.stability import plot_stability  # noqa: PLC0415
+        from diffdag.report.plots.path import plot_stability  # noqa: PLC0415
 
         return plot_stability(self, ax, theme=theme)
 

@@ -23,8 +23,7 @@ from diffdag.precision.problem import standardise
 from diffdag.refits import resample_fits, settings_path
 from diffdag.report.layout.theme import THEMES
 from diffdag.report.plots.chart import spread, svg_of
-from diffdag.report.plots.path import plot_path
-from diffdag.report.plots.stability import plot_stability
+from diffdag.report.plots.path import plot_path, plot_stability
 from diffdag.result import DifferenceResult, PathResult
 from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion

@@ -134,7 +134,6 @@ class Difference:
         for name in self.variables:
             if not isinstance(name, str) or _text(name) != name:
                 raise ValueError(f"variable {name!r} is not valid text")
-        known = set(self.variables)
         named: dict[str, Collection[str]] = {
             "variables": self.variables,
             "invariant": self.invariant,
@@ -148,8 +147,8 @@ class Difference:
         ends = [(edge.source, edge.target) for edge in self.edge_list]
         named |= {"an edge": {name for pair in ends for name in pair}, "changed_noise or changed_mean": moved}
         for what, names in named.items():
-            if not known.issuperset(names):
-                raise ValueError(f"{what} names {min(set(names) - known)!r}, which is not a variable")
+            if unknown := set(names).difference(self.variables):
+                raise ValueError(f"{what} names {min(unknown)!r}, which is not a variable")
         keys = [pair if e.directed else frozenset(pair) for e, pair in zip(self.edge_list, ends, strict=True)]
         if len(set(keys)) < len(keys):
             raise ValueError("edges names an edge twice")

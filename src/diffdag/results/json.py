@@ -123,12 +123,9 @@ class _Reader:
         raise InputError(f"result file {self.name!r}: {what}; {remedy}")
 
     def parse(self, text: str | bytes) -> Json:
-        def refuse(constant: str) -> NoReturn:
-            self.fail(f"{constant} is not a JSON number")
-
         try:
             decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-            content = json.loads(decoded, parse_constant=refuse)
+            content = json.loads(decoded, parse_constant=lambda word: self.fail(f"{word} is not a JSON number"))
         except InputError:
             raise
         except (ValueError, RecursionError) as error:
@@ -199,16 +196,17 @@ class _Reader:
 
     def expect(self, given: Any, kind: type, what: str) -> Any:
         """A plain value of a type; whole numbers count as numbers, and true and false do not."""
-        if kind is float:
-            fits = isinstance(given, int | float) and math.isfinite(given)
-        else:
-            fits = isinstance(given, kind)
+        fits = isinstance(given, (int, float) if kind is float else kind)
+        fits = fits and (kind is not float or math.isfinite(given))
         if not fits or isinstance(given, bool) != (kind is bool):
             self.fail(f"{what} is {_short(given)}, expected {EXPECTED[kind]}")
         return float(given) if kind is float else given
 
     def matrix(self, content: Json, size: int) -> csr_array:
-        row, column = (self.places(content, key, size) for key in ("row", "column"))
+        row, column = (self.value(self.get(content, key), list[int], repr(key)) for key in ("row", "column"))
+        for key, places in (("row", row), ("column", column)):
+            if not all(0 <= place < size for place in places):
+                self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {size - 1}")
         value = self.value(self.get(content, "value"), list[float], "'value'")
         if not len(row) == len(column) == len(value):
             self.fail("'delta_precision' has lists of different lengths")
@@ -216,12 +214,6 @@ class _Reader:
         if self.value(self.get(content, "symmetric"), bool, "'symmetric'"):
             entries = csr_array(entries + entries.T - diags_array(entries.diagonal()))
         return entries
-
-    def places(self, content: Json, key: str, count: int) -> list[int]:
-        places: list[int] = self.value(self.get(content, key), list[int], repr(key))
-        if not all(0 <= place < count for place in places):
-            self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {count - 1}")
-        return places
 
 
 def _short(value: object) -> str:

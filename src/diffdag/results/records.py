@@ -14,23 +14,10 @@ ABSENT_ERRORS = 2.576
 
 
 def classify_change(weight_first: float, weight_second: float, absent_first: bool, absent_second: bool) -> str:
-    """Name the kind of change of one directed edge.
+    """Name the kind of change of one directed edge, from its weights and where these count as absent.
 
-    Parameters
-    ----------
-    weight_first, weight_second : float
-        Effect of the source on the target in each condition.
-    absent_first, absent_second : bool
-        Whether the effect counts as absent in that condition. If it counts as absent in both although
-        the edge changed, the weaker of the two is taken to be the absent one.
+    If a weight counts as absent in both conditions although the edge changed, the weaker one is taken to be.
 
-    Returns
-    -------
-    str
-        One of `CHANGES`.
-
-    Examples
-    --------
     >>> classify_change(0.0, 0.8, True, False)
     'added'
     >>> classify_change(0.9, 0.4, False, False)
@@ -62,7 +49,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class Edge(_Record):
-    """One changed edge.
+    """One changed edge; a number that is not finite is stored as None, unknown.
 
     Parameters
     ----------
@@ -82,10 +69,6 @@ class Edge(_Record):
         Probability that the claim is right, 0 to 1, worked out from resamples (docs/trust.md).
     low, high : float, optional
         95 % interval for `delta`, from rows that had no part in finding the edge.
-
-    Notes
-    -----
-    A number that is not finite is stored as None: unknown.
 
     Examples
     --------

@@ -135,8 +135,9 @@ def _lower(shelves: _Shelves, parents: Sequence[set[int]], on_top: set[int]) -> 
         if node in on_top or len(parents[node]) >= len(children[node]):
             continue
         nearest = min(shelves.row_of[child] for child in children[node]) - 1
-        free = (row for row in range(nearest, shelves.row_of[node], -1) if shelves.fits(node, row))
-        shelves.put(node, next(free, shelves.row_of[node]))
+        free = [row for row in range(nearest, shelves.row_of[node], -1) if shelves.fits(node, row)]
+        if free:
+            shelves.put(node, free[0])
 
 
 def _add_chain(grid: Grid, link: Link) -> None:
