@@ -112,8 +112,7 @@ class DifferenceResult(Difference):
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; without it, a new figure of the size that the picture needs, which pyplot does not
-            know about.
+            Where to draw; without it, a new figure of the size that the picture needs, unknown to pyplot.
         theme : {"light", "dark"}
             Colours for a light or a dark background. The background itself is painted in a new figure only.
 
@@ -137,17 +136,14 @@ class DifferenceResult(Difference):
         """Draw the difference of the precision matrices, first minus second, as a heat map.
 
         Variables are in causal order; those without a difference are left out. Each entry is divided by the
-        square root of the product of the largest entries of its row and its column, so that colours go from -1
-        to 1.
+        square root of the product of the largest entries of its row and its column: colours go from -1 to 1.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; without it, a new figure of the size that the names need, which pyplot does not know
-            about.
+            Where to draw; without it, a new figure of the size that the names need, unknown to pyplot.
         most : int
-            Draw at most so many variables: those with the largest entries. The title says where some are left
-            out.
+            Largest number of variables drawn, those with the largest entries; the title says if some are not.
         scales : mapping of str to float, optional
             Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
             variables before they are divided. Worth giving where units differ much.
@@ -170,8 +166,7 @@ class DifferenceResult(Difference):
 
         For a directed edge the target is shown less the effect of its other causes, so that the slopes of the
         lines are the two weights of the edge. For an undirected edge it is the target as it is, with simple
-        regression lines. Where no rows were stored, bands of one standard deviation around the lines take their
-        place.
+        regression lines. Where no rows were stored, bands of one standard deviation replace the points.
 
         Parameters
         ----------
@@ -341,8 +336,8 @@ class PathResult(SettingsPath):
         """Draw how often each edge is found in halves of the rows, along the path; with ``by="stability"``.
 
         Across: the setting, as a multiple of the default, more severe to the right. Up: the share of fits to
-        halves of the rows, drawn at random from both tables, that found a change between the two variables, in
-        whatever direction. Each line is a pair of variables; those of the default result are coloured, others
+        halves of the rows, drawn at random from both conditions, that found a change between the two variables,
+        in any direction. Each line is a pair of variables; those of the default result are coloured, others
         grey. Of more than 80 pairs, those found most often are drawn.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ def printable(text: str) -> str:
 def by_size(edges: Sequence[Edge]) -> list[Edge]:
     """Sort by the absolute size of delta, largest first; unknown sizes last, in the order given."""
     return sorted(edges, key=lambda edge: (edge.delta is None, -abs(edge.delta or 0.0)))
+
+
+def ends(edges: Iterable[Edge]) -> list[str]:
+    """Variables that edges join, each once."""
+    return list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
 
 
 def kind_words(kind: str) -> str:

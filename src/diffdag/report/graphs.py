@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
-from diffdag.report.format import by_size, printable
+from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.theme import THEMES
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def _roles(result: Difference) -> dict[str, str]:
 
 def _joined(result: Difference) -> list[str]:
     """Variables at the ends of changed edges, in the order of the columns."""
-    ends = {name for edge in result.edge_list for name in (edge.source, edge.target)}
-    return [name for name in result.variables if name in ends]
+    taking_part = set(ends(result.edge_list))
+    return [name for name in result.variables if name in taking_part]
 
 
 def _printable_names(result: Difference) -> dict[str, str]:

@@ -13,6 +13,7 @@ from diffdag.report.format import (
     NumberFormat,
     by_size,
     edge_format,
+    ends,
     interval_text,
     percent,
     printable,
@@ -63,7 +64,6 @@ def comparison_context(
         "labels": result.labels,
         "short_labels": short_labels(result),
         "rows": rows,
-        "columns": COLUMNS,
         "picture": drawing.svg,
         "wide": drawing.width > WIDE,
         "caption": _caption(result, places, len(edges)),
@@ -121,7 +121,7 @@ def _data(
     edges, place = by_size(result.edge_list), {name: number for number, name in enumerate(picture.names)}
     known = {(found.source, found.target): found for found in scatters}
     show = edge_format(edges)
-    names = {name for edge in edges for name in (edge.source, edge.target)} | set(picture.names)
+    names = {*ends(edges), *picture.names}
     return {
         "labels": [printable(label) for label in result.labels],
         "samples": result.samples,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from diffdag.report.format import by_size, printable
+from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opacity, strokes
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
@@ -49,7 +49,7 @@ def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawi
     placed = zip(picture.edges, picture.layout.curves, strict=True)
     curves = {edge.key: _flipped(curve, height) for edge, curve in placed}
     drawn = {number: edge for number, edge in enumerate(by_size(result.edge_list)) if edge.key in curves}
-    busy = {name for edge in drawn.values() for name in (edge.source, edge.target)}
+    busy = set(ends(drawn.values()))
     pale = {name for name in picture.names if shared and name not in busy}
     lines = [
         _edge(number, edge, stroke, curves[edge.key])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.font_manager import findfont, get_font
 
-from diffdag.report.format import by_size, kind_words, printable
+from diffdag.report.format import by_size, ends, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
@@ -66,7 +66,7 @@ class Picture:
     def __init__(self, result: Difference) -> None:
         self.edges = by_size(result.edge_list)[:MOST_EDGES]
         self.unresolved = set(result.unresolved)
-        taking_part = {name for edge in self.edges for name in (edge.source, edge.target)} | self.unresolved
+        taking_part = set(ends(self.edges)) | self.unresolved
         self.names = [name for name in causes_first(result) if name in taking_part]
         self.lines = [_wrapped(name, NAME_CHARACTERS) or [" "] for name in self.names]
         self.sizes = [

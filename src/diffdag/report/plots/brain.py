@@ -20,7 +20,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
-from diffdag.report.format import kind_words
+from diffdag.report.format import ends, kind_words
 from diffdag.report.layout.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
@@ -72,8 +72,8 @@ def plot_brain(
     places = _life_size(check_coordinates(coordinates))
     edges = [edge for edge in result.edge_list if edge.source in places and edge.target in places]
     if result.edge_list and not edges:
-        lost = [name for name in _ends(result.edge_list) if name not in places]
-        raise InputError(f"coordinates have nothing for {join_names(lost)}, where something changed; add them")
+        bare = [name for name in ends(result.edge_list) if name not in places]
+        raise InputError(f"coordinates have nothing for {join_names(bare)}, where something changed; add them")
     curve = outline_of(np.array(list(places.values())), side)
     if ax is None:
         wide, high = INCHES_PER_MM * (np.ptp(curve, axis=0) + AROUND)
@@ -85,9 +85,8 @@ def plot_brain(
     title = f"From {first} to {second}, seen {side.title}"
     if len(edges) > MOST_EDGES:
         title += f";\nthe clearest {MOST_EDGES} of {len(edges)} changes"
-    if len(edges) < len(result.edge_list):
-        without = len(result.edge_list) - len(edges)
-        title += f";\n{plural(without, 'change')} at regions without a place not drawn"
+    if lost := len(result.edge_list) - len(edges):
+        title += f";\n{plural(lost, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
     _write_legend(ax, colours, edges)
     silence_missing_glyphs(ax)
@@ -100,14 +99,8 @@ def _life_size(places: dict[str, Place]) -> dict[str, Place]:
     extent = float(np.ptp(values, axis=0).max())
     if not extent or SMALLEST < extent < LARGEST:
         return places
-    return {
-        name: (x, y, z) for name, (x, y, z) in zip(places, (values * (USUAL / extent)).tolist(), strict=True)
-    }
-
-
-def _ends(edges: Sequence[Edge]) -> list[str]:
-    """Regions that edges join, each once."""
-    return list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
+    grown = (values * (USUAL / extent)).tolist()
+    return {name: (x, y, z) for name, (x, y, z) in zip(places, grown, strict=True)}
 
 
 def clearest(edges: Sequence[Edge], most: int) -> list[Edge]:
@@ -143,8 +136,8 @@ def draw_regions(ax: Axes, look: BrainLook, edges: Sequence[Edge]) -> None:
     clear = drawn if len(drawn) <= CLEAR + 4 else drawn[:CLEAR]
     x, y = look.at(list(look.places)).T
     ax.scatter(x, y, s=4, color=look.theme.grey, alpha=0.6, linewidths=0, zorder=1)
-    _draw_dots(ax, look, _ends(drawn[len(clear) :]), size=14)
-    _draw_dots(ax, look, _ends(clear), size=28)
+    _draw_dots(ax, look, ends(drawn[len(clear) :]), size=14)
+    _draw_dots(ax, look, ends(clear), size=28)
     point = _point(ax)
     for edge in drawn[len(clear) :]:
         _draw_edge(ax, look, edge, THIN, point, alpha=PALE * opacity(edge), zorder=2.0)
@@ -210,7 +203,7 @@ def _head(curve: FloatArray, gap: float, length: float) -> FloatArray:
 
 def _write_names(ax: Axes, look: BrainLook, edges: Sequence[Edge], point: float) -> None:
     """The names of the regions that edges join, where they cover least, joined to their dots if far away."""
-    names = _ends(edges)
+    names = ends(edges)
     if not names:
         return
     at = look.at(names)

@@ -15,6 +15,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 from matplotlib.text import Text
 
+from diffdag.report.format import ends
 from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import (
     FONT,
@@ -97,7 +98,7 @@ class Brush:
         drawn = [own[key] for key in curves]
         for edge, stroke in zip(drawn, strokes(drawn, picture.edges), strict=True):
             self._edge(edge.kind, stroke, opacity(edge), curves[edge.key])
-        busy = {name for edge in drawn for name in (edge.source, edge.target)}
+        busy = set(ends(drawn))
         boxes = zip(picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True)
         for name, lines, size, centre in boxes:
             seen, (x, y) = 1.0 if name in busy else idle, self._at(centre)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -85,8 +85,7 @@ def _axes(figure: Figure, box: tuple[float, float, float, float], page: tuple[fl
 def _title(pair: tuple[str, str], changes: int) -> list[str]:
     first, second = map(printable, pair)
     count = plural(changes, "change") if changes else "no change found"
-    words = f"From {first} to {second}"
-    return [*textwrap.wrap(words, TITLE_CHARACTERS, break_on_hyphens=False), count]
+    return [*textwrap.wrap(f"From {first} to {second}", TITLE_CHARACTERS, break_on_hyphens=False), count]
 
 
 def all_changes(result: Differences) -> Difference:
@@ -104,10 +103,8 @@ def all_changes(result: Differences) -> Difference:
 
 def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:
     width, height = size
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": brush.theme.faint, "clip_on": False}
     style = "round,pad=0,rounding_size=8"
-    frame = FancyBboxPatch(
-        (0.0, 0.0), width, height, boxstyle=style, facecolor="none", edgecolor=brush.theme.faint
-    )
-    brush.ax.add_patch(frame).set_clip_on(False)
+    brush.ax.add_patch(FancyBboxPatch((0.0, 0.0), width, height, boxstyle=style, **look))
     for number, line in enumerate(title):
         brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
