@@ -1,6 +1,6 @@
 """Results as users have them: the facts of `results`, and methods that write, draw and save them.
 
-Text, tables, graphs, pictures and pages are made by `report`, which is imported when one of them is asked for.
+Pictures and pages are made by parts of `report` that are imported when one of them is asked for.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from diffdag._base.atomic import JOURNAL, write_together
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
+from diffdag.report import conditions, graphs, text
 from diffdag.results.difference import Difference
 from diffdag.results.differences import Differences
 from diffdag.results.json import from_json, to_csv, to_json
 from diffdag.trust.sensitivity import SettingsPath
 
 if TYPE_CHECKING:
-    import networkx as nx
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -53,14 +53,8 @@ class DifferenceResult(Difference):
         """Return the facts with the renderers."""
         return cls(**{field.name: getattr(difference, field.name) for field in fields(difference)})
 
-    def summary(self) -> str:
-        """Return the result as text of about 100 columns."""
-        from diffdag.report.text import summary  # noqa: PLC0415
-
-        return summary(self)
-
-    def __str__(self) -> str:
-        return self.summary()
+    summary = text.summary
+    __str__ = summary
 
     def __repr__(self) -> str:
         return f"<DifferenceResult: {len(self.edge_list)} of {self.possible} possible edges changed>"
@@ -70,61 +64,14 @@ class DifferenceResult(Difference):
 
         return render_fragment(self)
 
-    def to_json(self) -> str:
-        """Return the whole result as strict JSON; `load` reads it back from a file."""
-        return to_json(self)
-
-    def to_networkx(self) -> nx.DiGraph[str]:
-        """Return a graph of all variables; an undirected edge appears in both directions."""
-        from diffdag.report.graphs import to_networkx  # noqa: PLC0415
-
-        return to_networkx(self)
-
-    def to_graphml(self) -> str:
-        """Return the graph of `to_networkx` as GraphML."""
-        from diffdag.report.graphs import to_graphml  # noqa: PLC0415
-
-        return to_graphml(self)
-
-    def to_cytoscape(self) -> dict[str, Any]:
-        """Return the graph as Cytoscape.js takes it; saved as JSON in a ``.cyjs`` file, Cytoscape reads it."""
-        from diffdag.report.graphs import to_cytoscape  # noqa: PLC0415
-
-        return to_cytoscape(self)
-
-    def to_dot(self) -> str:
-        """Return the changed edges in the language of Graphviz, each kind with its colour and line."""
-        from diffdag.report.graphs import to_dot  # noqa: PLC0415
-
-        return to_dot(self)
-
-    def to_sif(self) -> str:
-        """Return the changed edges in Cytoscape's simple format: source, kind, target, separated by tabs."""
-        from diffdag.report.graphs import to_sif  # noqa: PLC0415
-
-        return to_sif(self)
-
-    def to_causallearn(self) -> Any:
-        """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
-        from diffdag.report.graphs import to_causallearn  # noqa: PLC0415
-
-        return to_causallearn(self)
-
-    def to_dowhy(self, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
-        """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
-
-        This is the graph of the effects that *changed*, not the causal graph of either condition: two
-        variables without an edge here may well affect each other, equally in both. It says where to look, and
-        is no ground for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
-
-        Parameters
-        ----------
-        undirected : {"error", "drop"}
-            What to do about changes whose direction is unknown: DoWhy has no place for them.
-        """
-        from diffdag.report.graphs import to_dowhy  # noqa: PLC0415
-
-        return to_dowhy(self, undirected)
+    to_json = to_json
+    to_networkx = graphs.to_networkx
+    to_graphml = graphs.to_graphml
+    to_cytoscape = graphs.to_cytoscape
+    to_dot = graphs.to_dot
+    to_sif = graphs.to_sif
+    to_causallearn = graphs.to_causallearn
+    to_dowhy = graphs.to_dowhy
 
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, graph.graphml and report.html.
@@ -165,8 +112,7 @@ class DifferenceResult(Difference):
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; without it, a new figure of the size that the picture needs, which pyplot does not
-            know about.
+            Where to draw; without it, a new figure of the size that the picture needs, unknown to pyplot.
         theme : {"light", "dark"}
             Colours for a light or a dark background. The background itself is painted in a new figure only.
 
@@ -190,17 +136,14 @@ class DifferenceResult(Difference):
         """Draw the difference of the precision matrices, first minus second, as a heat map.
 
         Variables are in causal order; those without a difference are left out. Each entry is divided by the
-        square root of the product of the largest entries of its row and its column, so that colours go from -1
-        to 1.
+        square root of the product of the largest entries of its row and its column: colours go from -1 to 1.
 
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; without it, a new figure of the size that the names need, which pyplot does not know
-            about.
+            Where to draw; without it, a new figure of the size that the names need, unknown to pyplot.
         most : int
-            Draw at most so many variables: those with the largest entries. The title says where some are left
-            out.
+            Largest number of variables drawn, those with the largest entries; the title says if some are not.
         scales : mapping of str to float, optional
             Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
             variables before they are divided. Worth giving where units differ much.
@@ -223,8 +166,7 @@ class DifferenceResult(Difference):
 
         For a directed edge the target is shown less the effect of its other causes, so that the slopes of the
         lines are the two weights of the edge. For an undirected edge it is the target as it is, with simple
-        regression lines. Where no rows were stored, bands of one standard deviation around the lines take their
-        place.
+        regression lines. Where no rows were stored, bands of one standard deviation replace the points.
 
         Parameters
         ----------
@@ -293,14 +235,9 @@ class ConditionsResult(Differences):
         pairs = {pair: DifferenceResult.of(one) for pair, one in differences.pairs.items()}
         return cls(**{**facts, "pairs": pairs})
 
-    def summary(self) -> str:
-        """Return the result as text of about 100 columns."""
-        from diffdag.report.conditions import summary  # noqa: PLC0415
-
-        return summary(self)
-
-    def __str__(self) -> str:
-        return self.summary()
+    summary = conditions.summary
+    __str__ = summary
+    to_json = to_json
 
     def __repr__(self) -> str:
         return (
@@ -312,10 +249,6 @@ class ConditionsResult(Differences):
         from diffdag.report.html.conditions import render_fragment  # noqa: PLC0415
 
         return render_fragment(self)
-
-    def to_json(self) -> str:
-        """Return the whole result as strict JSON; `load` reads it back from a file."""
-        return to_json(self)
 
     def plot(self, *, theme: ThemeName = "light") -> Figure:
         """Draw the difference DAG of each comparison, causes on top, variables at the same places in all.
@@ -359,10 +292,11 @@ class ConditionsResult(Differences):
 
     def rendered(self) -> dict[str, bytes]:
         """Return what `save` writes about all comparisons, by the names of the files."""
-        from diffdag.report.html.conditions import render_page, render_svg  # noqa: PLC0415
+        from diffdag.report.html.conditions import render_page  # noqa: PLC0415
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
         tables = to_csv(self), to_csv(self, self.matrix)
-        texts = (to_json(self), *tables, render_svg(self), render_page(self))
+        texts = (to_json(self), *tables, svg_of(self.plot()), render_page(self))
         return {name: text.encode("utf-8") for name, text in zip(CONDITIONS_FILES, texts, strict=True)}
 
 
@@ -402,8 +336,8 @@ class PathResult(SettingsPath):
         """Draw how often each edge is found in halves of the rows, along the path; with ``by="stability"``.
 
         Across: the setting, as a multiple of the default, more severe to the right. Up: the share of fits to
-        halves of the rows, drawn at random from both tables, that found a change between the two variables, in
-        whatever direction. Each line is a pair of variables; those of the default result are coloured, others
+        halves of the rows, drawn at random from both conditions, that found a change between the two variables,
+        in any direction. Each line is a pair of variables; those of the default result are coloured, others
         grey. Of more than 80 pairs, those found most often are drawn.
 
         Parameters
@@ -418,7 +352,7 @@ class PathResult(SettingsPath):
         Axes
             The axes drawn on; `.figure.savefig` saves the picture.
         """
-        from diffdag.report.plots.stability import plot_stability  # noqa: PLC0415
+        from diffdag.report.plots.path import plot_stability  # noqa: PLC0415
 
         return plot_stability(self, ax, theme=theme)
 
@@ -437,16 +371,15 @@ class PathResult(SettingsPath):
         list of Path
             The files written.
         """
-        from diffdag.report.plots.path import render_path  # noqa: PLC0415
-        from diffdag.report.plots.stability import render_stability  # noqa: PLC0415
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
         contents = {
             "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
             "path.json": self.to_json(),
-            "path.svg": render_path(self),
+            "path.svg": svg_of(self.plot(), background=True),
         }
         if self.by == "stability":
-            contents["stability.svg"] = render_stability(self)
+            contents["stability.svg"] = svg_of(self.plot_stability(), background=True)
         return write_together(folder, contents)
 
 

@@ -22,9 +22,8 @@ from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.precision.problem import standardise
 from diffdag.refits import resample_fits, settings_path
 from diffdag.report.layout.theme import THEMES
-from diffdag.report.plots.chart import spread
-from diffdag.report.plots.path import plot_path, render_path
-from diffdag.report.plots.stability import plot_stability, render_stability
+from diffdag.report.plots.chart import spread, svg_of
+from diffdag.report.plots.path import plot_path, plot_stability
 from diffdag.result import DifferenceResult, PathResult
 from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion
@@ -347,7 +346,7 @@ def test_json_and_files_say_the_same(path, tmp_path):
     assert [row["chosen"] for row in value["settings"]] == path.table["chosen"].tolist()
     assert value["sensitivity"] == sensitivity_note(path)
     assert value["edges"] == path.edges.to_dict("records")
-    assert files[2].read_text() == render_path(path)
+    assert files[2].read_text() == svg_of(plot_path(path), background=True)
 
 
 def test_infinite_criteria_are_null_in_json():
@@ -367,8 +366,8 @@ def test_picture_shows_names_default_and_choice():
     assert {"default", "chosen", "a$x → b", "a$x — c"} <= set(words)
     lines = [np.round(line.get_ydata(), 3).tolist()[:2] for line in ax.lines if len(line.get_xdata()) == 3]
     assert [0.5, 0.4] in lines
-    svg = render_path(path)
-    assert svg == render_path(path)
+    svg = svg_of(plot_path(path), background=True)
+    assert svg == svg_of(plot_path(path), background=True)
     assert "a$x → b" in svg
 
 
@@ -403,7 +402,7 @@ def test_stability_picture_has_the_share_of_halves_along_the_path(tmp_path):
     assert "b → c" not in words  # rare, and not in the default answer
     files = path.save(tmp_path)
     assert [file.name for file in files] == ["path.csv", "path.json", "path.svg", "stability.svg"]
-    assert files[3].read_text() == render_stability(path)
+    assert files[3].read_text() == svg_of(plot_stability(path), background=True)
     assert "a → b" in files[3].read_text()
 
 

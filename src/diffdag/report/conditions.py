@@ -12,16 +12,16 @@ from diffdag.report.format import (
     NumberFormat,
     aligned,
     cut,
-    delta_text,
     edge_format,
     kind_words,
     percent,
     printable,
     short_name,
     some,
+    with_error,
     wrap,
 )
-from diffdag.report.words import beside_lines, evidence_lines
+from diffdag.report.words import beside_lines, evidence_lines, warnings_of
 
 if TYPE_CHECKING:
     from diffdag.results.differences import Differences
@@ -30,44 +30,35 @@ if TYPE_CHECKING:
 
 def headline(result: Differences) -> str:
     """Say in one sentence how much changed."""
-    edges = result.by_edge
-    where = f"some of {plural(len(result.pairs), 'comparison')}" if len(result.pairs) > 1 else "one comparison"
+    edges, several = result.by_edge, len(result.pairs) > 1
+    where = plural(len(result.pairs), "comparison") if several else "one comparison"
     if not edges:
-        where = where.removeprefix("some of ")
         return f"No change found in {where}: 0 of {result.possible} possible edges changed"
-    return f"{len(edges)} of {result.possible} possible edges changed in {where}"
+    return f"{len(edges)} of {result.possible} possible edges changed in {'some of ' * several}{where}"
 
 
 def compared(result: Differences) -> str:
     """Say what was compared with what."""
-    names = [printable(name) for name in result.conditions]
-    what = f"{len(result.variables)} variables"
-    if result.reference is None:
-        return f"Each with each: {', '.join(names)}; {what}"
-    others = ", ".join(
-        name for name, own in zip(names, result.conditions, strict=True) if own != result.reference
-    )
-    return f"{printable(result.reference)} against {others}; {what}"
+    others = ", ".join(printable(name) for name in result.conditions if name != result.reference)
+    lead = "Each with each:" if result.reference is None else f"{printable(result.reference)} against"
+    return f"{lead} {others}; {len(result.variables)} variables"
 
 
 def summary(result: Differences) -> str:
-    """Return the result as text: the matrix of changes, the order, and what to know."""
+    """Return the result as text of about 100 columns: matrix of changes, order, and what to know."""
     parts = [headline(result) + "\n" + wrap(compared(result))]
     rows, heads = change_cells(result, ("->", "--"))
     if rows:
-        titles = [cut(printable(head), 24) for head in heads]
-        lines = [["edge", *titles]] + [[row["label"], *(cell["text"] for cell in row["cells"])] for row in rows]
+        lines = [["edge", *(cut(printable(head), 24) for head in heads)]]
+        for row in rows:
+            label = f"{short_name(row['source'])} {row['arrow']} {short_name(row['target'])}"
+            lines.append([label, *(cell["text"] for cell in row["cells"])])
         parts += _blocks(lines)
         parts.append(wrap(f"{delta_words(result)}; empty where no change was found.", ""))
     parts.append("\n".join(wrap(f"{printable(title)}: {words}", "  ") for title, words in beside(result)))
     if result.order:
-        parts.append(
-            wrap(
-                "Order along which all were compared, causes first (not every step is settled by the data): "
-                + some(result.order),
-                "  ",
-            )
-        )
+        lead = "Order along which all were compared, causes first (not every step is settled by the data): "
+        parts.append(wrap(lead + some(result.order), "  "))
     notes = [*result.notes, *pair_notes(result)]
     parts.append("\n".join(wrap(f"Note: {printable(note)}", "  ") for note in notes))
     return "\n\n".join(part for part in parts if part)
@@ -75,37 +66,34 @@ def summary(result: Differences) -> str:
 
 def _blocks(lines: list[list[str]]) -> list[str]:
     """The table, cut into several that fit the width where it does not."""
-    count = len(lines[0]) - 1
-    while count > 1:
+    blocks: list[str] = []
+    for count in range(len(lines[0]) - 1, 0, -1):
         starts = range(1, len(lines[0]), count)
         blocks = [aligned([[line[0], *line[k : k + count]] for line in lines], left=1) for k in starts]
         if all(len(line) <= WIDTH for block in blocks for line in block.split("\n")):
-            return blocks
-        count -= 1
-    return [aligned([[line[0], line[k]] for line in lines], left=1) for k in range(1, len(lines[0]))]
+            break
+    return blocks
 
 
 def pair_notes(result: Differences) -> list[str]:
     """Notes of the comparisons, what several of them say said once; and which checks failed where."""
     notes: dict[str, list[str]] = {}
     failed: dict[str, list[str]] = {}
-    for pair, one in result.pairs.items():
+    for title, one in zip(result.titles.values(), result.pairs.values(), strict=True):
         for note in one.notes:
-            if note in result.notes:
-                continue
-            notes.setdefault(note, []).append(result.titles[pair])
-        for check in one.checks:
-            if not check.passed:
-                failed.setdefault(check.name, []).append(result.titles[pair])
-    lines = [f"{_where(result, titles)}{note}" for note, titles in notes.items()]
+            notes.setdefault(note, []).append(title)
+        for name, _ in warnings_of(one):
+            failed.setdefault(name, []).append(title)
+    everywhere = len(result.pairs) if len(result.pairs) > 1 else 0
+    lines = [
+        note if len(titles) == everywhere else f"{', '.join(titles)}: {note}"
+        for note, titles in notes.items()
+        if note not in result.notes
+    ]
     if failed:
         checks = "; ".join(f"{name} ({', '.join(titles)})" for name, titles in failed.items())
         lines.append(f"assumptions that look broken: {checks}. The report of each comparison says more")
     return lines
-
-
-def _where(result: Differences, titles: list[str]) -> str:
-    return "" if len(titles) == len(result.pairs) > 1 else f"{', '.join(titles)}: "
 
 
 def beside(result: Differences) -> Iterator[tuple[str, str]]:
@@ -119,24 +107,23 @@ def beside(result: Differences) -> Iterator[tuple[str, str]]:
 
 def delta_words(result: Differences) -> str:
     """Say what is subtracted from what in the matrix of changes."""
-    with_confidence = any(e.confidence is not None for row in result.by_edge.values() for e in row.values())
+    with_confidence = any(e.confidence is not None for row in result.by_edge for e in row.values())
     extra = "with its standard error" + " and the confidence in the change" * with_confidence
-    if result.reference is None:
-        return f"Effect in the first condition minus effect in the second, {extra}"
-    return f"Effect in {printable(result.reference)} minus effect in the other condition, {extra}"
+    ends = ("the first condition", "the second")
+    if result.reference is not None:
+        ends = (printable(result.reference), "the other condition")
+    return f"Effect in {ends[0]} minus effect in {ends[1]}, {extra}"
 
 
 def change_cells(result: Differences, arrows: tuple[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of the matrix of changes, ready to be shown, and the heads of its columns."""
-    edges = result.by_edge
     # As in the table of each comparison: a number reads the same wherever it stands.
     formats = {pair: edge_format(one.edge_list) for pair, one in result.pairs.items()}
     rows = []
-    for (source, target, directed), row in edges.items():
+    for row in result.by_edge:
+        source, target, directed = next(iter(row.values())).key
         cells = [_cell(row.get(pair), show) for pair, show in formats.items()]
-        arrow = arrows[0] if directed else arrows[1]
-        label = f"{short_name(source)} {arrow} {short_name(target)}"
-        rows.append({"source": source, "arrow": arrow, "target": target, "label": label, "cells": cells})
+        rows.append({"source": source, "arrow": arrows[not directed], "target": target, "cells": cells})
     return rows, list(result.titles.values())
 
 
@@ -145,5 +132,5 @@ def _cell(edge: Edge | None, show: NumberFormat) -> dict[str, str]:
         return {"text": "", "kind": "", "words": ""}
     sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
     words = kind_words(edge.kind)
-    text = words if edge.delta is None else delta_text(edge, show)
+    text = words if edge.delta is None else with_error(edge.delta, edge.stderr, show)
     return {"text": text + sure, "kind": edge.kind, "words": words}

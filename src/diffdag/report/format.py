@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ def by_size(edges: Sequence[Edge]) -> list[Edge]:
     return sorted(edges, key=lambda edge: (edge.delta is None, -abs(edge.delta or 0.0)))
 
 
+def ends(edges: Iterable[Edge]) -> list[str]:
+    """Variables that edges join, each once."""
+    return list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
+
+
 def kind_words(kind: str) -> str:
     """A kind of change as people read it; files have it with hyphens.
 
@@ -54,7 +59,7 @@ class NumberFormat:
 
     def __init__(self, values: Sequence[float | None]) -> None:
         sizes = [abs(value) for value in values if value]
-        largest, smallest = (_magnitude(choose(sizes, default=1.0)) for choose in (max, min))
+        largest, smallest = (math.floor(math.log10(pick(sizes, default=1.0))) for pick in (max, min))
         usual = max(0, 2 - largest)
         self.decimals = min(max(usual, -smallest), usual + 2)
         self.fixed = self.decimals <= 7 and largest <= 6 and -smallest <= self.decimals
@@ -66,18 +71,9 @@ class NumberFormat:
         return format(value, f"{sign}.{self.decimals}f" if self.fixed else f"{sign}.3g")
 
 
-def _magnitude(size: float) -> int:
-    return math.floor(math.log10(size))
-
-
 def edge_format(edges: Sequence[Edge]) -> NumberFormat:
     """The format of all weights and deltas of these edges."""
     return NumberFormat([value for e in edges for value in (e.weight_first, e.weight_second, e.delta)])
-
-
-def delta_text(edge: Edge, show: NumberFormat) -> str:
-    """Format delta with its standard error."""
-    return with_error(edge.delta, edge.stderr, show)
 
 
 def with_error(value: float | None, stderr: float | None, show: NumberFormat) -> str:
@@ -86,18 +82,16 @@ def with_error(value: float | None, stderr: float | None, show: NumberFormat) ->
     >>> with_error(-0.278, 0.03, NumberFormat([-0.278]))
     '-0.278 ± 0.030'
     """
-    error = "" if stderr is None else f" ± {_error(stderr, show)}"
-    return show(value, "+") + error
+    if stderr is None:
+        return show(value, "+")
+    # An error too small for the column's decimals must not read as exactly zero.
+    seen = not stderr or stderr >= 0.5 * 10.0**-show.decimals
+    return f"{show(value, '+')} ± {show(stderr) if seen else format(stderr, '.1g')}"
 
 
 def interval_text(edge: Edge, show: NumberFormat) -> str:
     """Format the interval of delta."""
     return "" if edge.low is None or edge.high is None else f"{show(edge.low, '+')} to {show(edge.high, '+')}"
-
-
-def _error(value: float, show: NumberFormat) -> str:
-    # An error too small for the column's decimals must not read as exactly zero.
-    return show(value) if not value or value >= 0.5 * 10.0**-show.decimals else format(value, ".1g")
 
 
 def percent(share: float | None) -> str:

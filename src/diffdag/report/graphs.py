@@ -7,6 +7,7 @@ names that become the same by it are told apart by a prime.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names
-from diffdag.report.format import by_size, printable
-from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture
+from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.theme import THEMES
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
-
-Position = dict[str, float]
 
 CHARACTER, MARGIN = 7.0, 20.0  # the size of a box around a name, in points
 ROW_WIDTH, ROW_STEP = 1200.0, 60.0
@@ -34,7 +32,7 @@ HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
 
 
 def to_networkx(result: Difference) -> nx.DiGraph[str]:
-    """Return all variables as nodes with a `role`, and the changed edges with what is known of them."""
+    """Return a graph of all variables, with their `role`, and of the changed edges; undirected both ways."""
     import networkx as nx  # noqa: PLC0415
 
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
@@ -50,11 +48,8 @@ def to_networkx(result: Difference) -> nx.DiGraph[str]:
 
 def _known(edge: Edge) -> dict[str, Any]:
     """What is known of an edge besides its ends."""
-    return {
-        key: value
-        for key, value in asdict(edge).items()
-        if value is not None and key not in ("source", "target")
-    }
+    known = {key: value for key, value in asdict(edge).items() if value is not None}
+    return {key: value for key, value in known.items() if key not in ("source", "target")}
 
 
 def _roles(result: Difference) -> dict[str, str]:
@@ -64,14 +59,17 @@ def _roles(result: Difference) -> dict[str, str]:
     return {name: roles.get(name, "changed") for name in result.variables}
 
 
+def _joined(result: Difference) -> list[str]:
+    """Variables at the ends of changed edges, in the order of the columns."""
+    taking_part = set(ends(result.edge_list))
+    return [name for name in result.variables if name in taking_part]
+
+
 def _printable_names(result: Difference) -> dict[str, str]:
     """Each variable's name without control characters, still different from all others."""
     taken: dict[str, str] = {}
     for name in result.variables:
-        shown = printable(name)
-        while shown in taken:
-            shown += "'"
-        taken[shown] = name
+        taken[_free(printable(name), taken)] = name
     return {name: shown for shown, name in taken.items()}
 
 
@@ -89,9 +87,7 @@ def to_cytoscape(result: Difference) -> dict[str, Any]:
 
     An undirected edge appears once, with ``directed`` false. Causes are placed on top.
     """
-    roles = _roles(result)
-    taken = set(roles)
-    places = _positions(result, roles)
+    roles, places = _roles(result), _positions(result)
     nodes = [
         # "value" is what networkx reads.
         {"data": {"id": name, "value": name, "name": name, "role": role}}
@@ -101,7 +97,7 @@ def to_cytoscape(result: Difference) -> dict[str, Any]:
     edges = [
         {
             "data": {
-                "id": _free(f"edge {number}", taken),  # Cytoscape.js has one namespace for nodes and edges
+                "id": _free(f"edge {number}", roles),  # Cytoscape.js has one namespace for nodes and edges
                 "source": edge.source,
                 "target": edge.target,
                 "name": f"{edge.source} ({edge.kind}) {edge.target}",
@@ -119,25 +115,22 @@ def to_cytoscape(result: Difference) -> dict[str, Any]:
         "target_cytoscapejs_version": "~2.1",
         "directed": True,
         "multigraph": False,
-        "data": {
-            "name": name,
-            "shared_name": name,
-            "method": result.method,
-            "first": first,
-            "second": second,
-        },
+        "data": {"name": name, "shared_name": name, "method": result.method, "first": first, "second": second},
         "elements": {"nodes": nodes, "edges": edges},
     }
 
 
-def _free(text: str, taken: set[str]) -> str:
+def _free(text: str, taken: Container[str]) -> str:
+    """A name that nothing else has, told apart by primes."""
     while text in taken:
         text += "'"
     return text
 
 
-def _positions(result: Difference, roles: dict[str, str]) -> dict[str, Position]:
+def _positions(result: Difference) -> dict[str, dict[str, float]]:
     """Where the variables go, y downwards: those that take part in rows, the others in rows below them."""
+    from diffdag.report.layout.picture import MOST_EDGES, NAME_CHARACTERS, Picture  # noqa: PLC0415
+
     if len(result.edge_list) > MOST_EDGES:  # programs that lay out graphs do better then
         return {}
     picture = Picture(result)
@@ -146,13 +139,12 @@ def _positions(result: Difference, roles: dict[str, str]) -> dict[str, Position]
         for name, (x, y) in zip(picture.names, picture.layout.centres, strict=True)
     }
     x, y = 0.0, picture.layout.height + ROW_STEP
-    for name in roles:
-        if name not in places:
-            width = MARGIN + CHARACTER * min(len(name), NAME_CHARACTERS)
-            if x and x + width > ROW_WIDTH:
-                x, y = 0.0, y + ROW_STEP
-            places[name] = {"x": round(x + width / 2, 1), "y": round(y, 1)}
-            x += width + MARGIN
+    for name in [name for name in result.variables if name not in places]:
+        width = MARGIN + CHARACTER * min(len(name), NAME_CHARACTERS)
+        if x and x + width > ROW_WIDTH:
+            x, y = 0.0, y + ROW_STEP
+        places[name] = {"x": round(x + width / 2, 1), "y": round(y, 1)}
+        x += width + MARGIN
     return places
 
 
@@ -164,7 +156,6 @@ def to_dot(result: Difference) -> str:
     """
     shown = _printable_names(result)
     largest = max((abs(edge.delta or 0.0) for edge in result.edge_list), default=0.0) or 1.0
-    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
     roles = _roles(result)
     first, second = map(printable, result.labels)
     lines = [
@@ -174,8 +165,7 @@ def to_dot(result: Difference) -> str:
     ]
     lines += [
         f"  {_identifier(shown[name])} [label={_label(shown[name])}, role={_quoted(roles[name])}];"
-        for name in result.variables
-        if name in joined
+        for name in _joined(result)
     ]
     for edge in by_size(result.edge_list):
         words = ", ".join(f"{key}={value}" for key, value in _drawn(edge, largest).items())
@@ -225,7 +215,7 @@ def to_sif(result: Difference) -> str:
     Variables without a changed edge follow, each on its line.
     """
     shown = _printable_names(result)
-    joined = {name for edge in result.edge_list for name in (edge.source, edge.target)}
+    joined = set(_joined(result))
     # Edges first: readers take the delimiter from the first line.
     lines = [f"{shown[edge.source]}\t{edge.kind}\t{shown[edge.target]}" for edge in result.edge_list]
     lines += [shown[name] for name in result.variables if name not in joined]
@@ -240,9 +230,8 @@ def to_causallearn(result: Difference) -> Any:
         from causallearn.graph.GeneralGraph import GeneralGraph  # noqa: PLC0415
         from causallearn.graph.GraphNode import GraphNode  # noqa: PLC0415
     except ImportError:
-        raise InputError(
-            "to_causallearn needs causal-learn, which is not installed; pip install 'diffdag[compare]'"
-        ) from None
+        message = "to_causallearn needs causal-learn, which is not installed; pip install 'diffdag[compare]'"
+        raise InputError(message) from None
     nodes = {name: GraphNode(name) for name in result.variables}
     graph = GeneralGraph(list(nodes.values()))
     for edge in result.edge_list:
@@ -258,7 +247,18 @@ def to_causallearn(result: Difference) -> Any:
 
 
 def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error") -> nx.DiGraph[str]:
-    """Return the directed changed edges alone, as DoWhy takes graphs."""
+    """Return the directed changed edges alone, as ``CausalModel(graph=...)`` of DoWhy takes graphs.
+
+    This is the graph of the effects that *changed*, not the causal graph of either condition: two variables
+    without an edge here may well affect each other, equally in both. It says where to look, and is no ground
+    for identifying an effect; add the edges that you know before DoWhy adjusts for anything.
+
+    Parameters
+    ----------
+    result : Difference
+    undirected : {"error", "drop"}
+        What to do about changes whose direction is unknown: DoWhy has no place for them.
+    """
     import networkx as nx  # noqa: PLC0415
 
     said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from diffdag.report.format import (
@@ -10,7 +10,6 @@ from diffdag.report.format import (
     aligned,
     by_size,
     cut,
-    delta_text,
     edge_format,
     interval_text,
     kind_words,
@@ -19,6 +18,7 @@ from diffdag.report.format import (
     setting,
     short_name,
     some,
+    with_error,
     wrap,
 )
 from diffdag.report.words import beside_lines, difference_words, evidence_lines, warnings_of
@@ -28,26 +28,21 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
-INTERNAL = (
-    "margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits",
-)  # fmt: skip
+INTERNAL = {"margins", "tie", "search_order", "starts", "starts_at_optimum", "score", "confidence_fits"}
 
 
 def headline(
-    result: Difference,
-    arrows: tuple[str, str] = ("->", "--"),
-    name: Callable[[str], str] | None = None,
+    result: Difference, arrows: tuple[str, str] = ("->", "--"), name: Callable[[str], str] = short_name
 ) -> str:
     """Say in one sentence how much changed, and what most.
 
     `arrows` join directed and undirected pairs; `name` says how a variable is written.
     """
-    name = name or short_name
     changed, possible = len(result.edge_list), result.possible
     if not changed:
         noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
-        others = (("noise of", noisy), ("mean of", shifted))
-        moved = [f"the {what} {_few([name(one) for one in names])}" for what, names in others if names]
+        others = (("noise", noisy), ("mean", shifted))
+        moved = [f"the {what} of {_few([name(one) for one in names])}" for what, names in others if names]
         if moved:
             return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
         return f"No change found: 0 of {possible} possible edges changed"
@@ -55,8 +50,7 @@ def headline(
     words = f"{changed} of {possible} possible edges changed"
     if strongest.delta is None:
         return words
-    lead = "; strongest: " if changed > 1 else ": "
-    arrow = arrows[0] if strongest.directed else arrows[1]
+    lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[not strongest.directed]
     what = kind_words(strongest.change or "changed")
     return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
 
@@ -71,14 +65,16 @@ def samples_line(result: Difference) -> str:
 
 
 def summary(result: Difference) -> str:
-    """Return the whole result as text."""
+    """Return the whole result as text of about 100 columns."""
     parts = [headline(result) + "\n" + wrap(samples_line(result))]
     if result.edge_list:
         parts.append(edge_table(result))
     else:
         first, second = map(printable, result.labels)
         parts.append(wrap(f"No edge between {first} and {second} stands out at these settings."))
-    parts.append("\n".join(wrap(line, "  ") for line in _beside(result)))
+    beside = [*beside_lines(result), *(f"{title}: {words}" for title, words in evidence_lines(result))]
+    beside += [f"Check of {printable(name)}: {printable(message)}" for name, message in warnings_of(result)]
+    parts.append("\n".join(wrap(line, "  ") for line in beside))
     layers = [some(layer) for layer in result.order[:NAMES_SHOWN]]
     layers += [f"and {len(result.order) - NAMES_SHOWN} more layers"] * (len(result.order) > NAMES_SHOWN)
     lists = [
@@ -92,15 +88,6 @@ def summary(result: Difference) -> str:
     chosen = [f"{printable(key)} {setting(value)}" for key, value in shown_settings(result).items()]
     parts.append(wrap("Settings: " + ", ".join(chosen), "  ") if chosen else "")
     return "\n\n".join(part for part in parts if part)
-
-
-def _beside(result: Difference) -> Iterator[str]:
-    """What changed besides effects, how sure it is, and what speaks against the assumptions."""
-    yield from beside_lines(result)
-    for title, words in evidence_lines(result):
-        yield f"{title}: {words}"
-    for name, message in warnings_of(result):
-        yield f"Check of {printable(name)}: {printable(message)}"
 
 
 def _few(names: Sequence[str]) -> str:
@@ -120,13 +107,11 @@ def edge_table(result: Difference) -> str:
     for edge in edges:
         arrow = "->" if edge.directed else "--"
         cells = [f"{short_name(edge.source)} {arrow} {short_name(edge.target)}", kind_words(edge.kind)]
-        cells += [show(edge.weight_first), show(edge.weight_second), delta_text(edge, show)]
+        cells += [show(edge.weight_first), show(edge.weight_second), with_error(edge.delta, edge.stderr, show)]
         cells += [interval_text(edge, show)] * with_interval
         rows.append(cells + [percent(edge.confidence)] * with_confidence)
-    table = aligned(rows, left=2)
-    if all(edge.delta is None for edge in edges):
-        return table
-    return f"{table}\ndelta: {difference_words(result)}"
+    sized = any(edge.delta is not None for edge in edges)
+    return aligned(rows, left=2) + f"\ndelta: {difference_words(result)}" * sized
 
 
 def short_labels(result: Difference) -> tuple[str, str]:
@@ -137,8 +122,4 @@ def short_labels(result: Difference) -> tuple[str, str]:
 
 def shown_settings(result: Difference) -> dict[str, object]:
     """The settings a person may want to see; result.json has all of them."""
-    return {
-        key: value
-        for key, value in result.settings.items()
-        if key not in INTERNAL and not (isinstance(value, list) and not value)
-    }
+    return {key: value for key, value in result.settings.items() if key not in INTERNAL and value != []}

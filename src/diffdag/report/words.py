@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
@@ -67,42 +66,40 @@ def noise_words(change: NoiseChange) -> str:
     """
     show = NumberFormat([change.variance_first, change.variance_second])
     sizes = f"{show(change.variance_first)} to {show(change.variance_second)}"
-    return f"{printable(change.variable)} ({_joined(sizes, pvalue_words(change.pvalue), change.confidence)})"
+    return _claim(change, sizes)
 
 
 def mean_words(change: MeanChange) -> str:
     """One changed intercept."""
-    size = _intercept(change)
-    return f"{printable(change.variable)} ({_joined(size, pvalue_words(change.pvalue), change.confidence)})"
+    return _claim(change, _intercept(change))
 
 
 def noise_cells(change: NoiseChange) -> dict[str, Any]:
     """One changed noise variance as cells of a table."""
     show = NumberFormat([change.variance_first, change.variance_second])
     ratio = "" if change.ratio is None else f"{change.ratio:.3g}"
-    numbers = [show(change.variance_first), show(change.variance_second), ratio, _chance(change.pvalue)]
-    return {"variable": change.variable, "numbers": numbers, "confidence": percent(change.confidence)}
+    return _cells(change, show(change.variance_first), show(change.variance_second), ratio)
 
 
 def mean_cells(change: MeanChange) -> dict[str, Any]:
     """One changed intercept as cells of a table."""
     show = NumberFormat([change.mean_first, change.mean_second])
-    means = [show(change.mean_first), show(change.mean_second)]
-    numbers = [*means, _intercept(change), _chance(change.pvalue)]
-    return {"variable": change.variable, "numbers": numbers, "confidence": percent(change.confidence)}
+    return _cells(change, show(change.mean_first), show(change.mean_second), _intercept(change))
 
 
 def _intercept(change: MeanChange) -> str:
     return with_error(change.delta, change.stderr, NumberFormat([change.delta]))
 
 
-def _chance(pvalue: float | None) -> str:
-    return pvalue_words(pvalue).removeprefix("p").removeprefix(" = ").strip()
+def _cells(change: NoiseChange | MeanChange, *sizes: str) -> dict[str, Any]:
+    chance = pvalue_words(change.pvalue).removeprefix("p").removeprefix(" = ").strip()
+    return {"variable": change.variable, "numbers": [*sizes, chance], "confidence": percent(change.confidence)}
 
 
-def _joined(size: str, pvalue: str, confidence: float | None) -> str:
-    sure = "" if confidence is None else f"confidence {percent(confidence)}"
-    return ", ".join(part for part in (size, pvalue, sure) if part)
+def _claim(change: NoiseChange | MeanChange, size: str) -> str:
+    sure = "" if change.confidence is None else f"confidence {percent(change.confidence)}"
+    words = ", ".join(part for part in (size, pvalue_words(change.pvalue), sure) if part)
+    return f"{printable(change.variable)} ({words})"
 
 
 def pvalue_words(value: float | None) -> str:
@@ -119,19 +116,22 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
         says = "the tables differ" if test.pvalue <= LIKELY else "no sign that anything changed"
         how = f"{pvalue_words(test.pvalue)}, {test.permutations} permutations of the rows"
         yield "Global test", f"{says} ({how})"
-    yield from _false_edges(result)
-    if found is not None:
-        yield (
-            "Resamples",
-            f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
-            f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows"
-            + (
-                f", of which at most {found.expected_false:.2g} false are to be expected"
-                if found.stable
-                else ""
-            )
-            + (f"; {plural(found.failed, 'fit')} gave no result" if found.failed else ""),
+    if result.selection is not None and result.selection.found:
+        kept, before = len(result.edge_list), result.selection.found
+        which = (
+            f"all edges found ({kept}) are kept:"
+            if kept == before
+            else f"{kept} of {plural(before, 'edge')} kept so that"
         )
+        yield "False edges", f"{which} at most {100 * result.selection.fdr:g} % are expected to be false"
+    if found is not None:
+        words = f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
+        words += f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows"
+        if found.stable:
+            words += f", of which at most {found.expected_false:.2g} false are to be expected"
+        if found.failed:
+            words += f"; {plural(found.failed, 'fit')} gave no result"
+        yield "Resamples", words
     if result.sensitivity is not None:
         known = result.sensitivity
         best = "; extended BIC agrees" if known.agrees else f"; extended BIC prefers {known.chosen:g} times"
@@ -141,40 +141,19 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
         yield "Checks", f"{passed} of {len(result.checks)} find nothing against the assumptions"
 
 
-def _false_edges(result: Difference) -> Iterator[tuple[str, str]]:
-    """What a target for the share of false edges did to the list."""
-    if result.selection is None or not result.selection.found:
-        return
-    fdr, before = result.selection.fdr, result.selection.found
-    kept, goal = len(result.edge_list), f"at most {100 * fdr:g} % are expected to be false"
-    if kept == before:
-        yield "False edges", f"all edges found ({kept}) are kept: {goal}"
-    else:
-        yield "False edges", f"{kept} of {plural(before, 'edge')} kept so that {goal}"
-
-
 def warnings_of(result: Difference) -> list[tuple[str, str]]:
     """Names and sentences of the checks that speak against an assumption."""
     return [(check.name, check.message) for check in result.checks if not check.passed]
 
 
-@dataclass(frozen=True)
-class Step:
-    """Something to ask for next: why, and how on the command line and in Python."""
-
-    why: str
-    option: str
-    argument: str
-
-
-def next_steps(result: Difference) -> list[Step]:
-    """What to ask for in order to know more certainly, of what has not been asked for yet."""
+def next_steps(result: Difference) -> list[tuple[str, str, str]]:
+    """What to ask for to know more certainly: why, and how on the command line and in Python."""
     if result.samples is None:
         return []
     steps = []
     if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
-        steps.append(Step("How sure each change is", "--resamples 200", "DifferenceDAG(resamples=200)"))
+        steps.append(("How sure each change is", "--resamples 200", "DifferenceDAG(resamples=200)"))
     if result.edge_list and all(edge.low is None for edge in result.edge_list):
         why = "Intervals from rows that had no part in the search"
-        steps.append(Step(why, "--intervals split", 'DifferenceDAG(intervals="split")'))
+        steps.append((why, "--intervals split", 'DifferenceDAG(intervals="split")'))
     return steps

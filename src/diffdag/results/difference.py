@@ -110,29 +110,30 @@ class Difference:
     selection: Selection | None = None
 
     def __post_init__(self) -> None:
+        moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
         plain: dict[str, object] = {
-            **{name: tuple(getattr(self, name)) for name in ("variables", "unresolved", "checks", "scatters")},
-            **{name: tuple(getattr(self, name)) for name in ("edge_list", "noise_list", "mean_list")},
-            "screened_out": tuple(self.screened_out),
-            **{name: tuple(_text(line) for line in getattr(self, name)) for name in ("notes", "labels")},
-            "order": tuple(tuple(layer) for layer in self.order),
-            "samples": None if self.samples is None else tuple(int(n) for n in self.samples),
+            **{f.name: tuple(getattr(self, f.name)) for f in fields(self) if str(f.type).endswith("...]")},
+            **{name: tuple(map(_text, getattr(self, name))) for name in ("notes", "labels")},
+            "invariant": tuple(name for name in self.invariant if name not in moved),
+            "order": tuple(map(tuple, self.order)),
+            "samples": None if self.samples is None else tuple(map(int, self.samples)),
             "settings": _plain(self.settings),
+            "delta_entries": self.delta_entries.astype(np.float64),
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
-        object.__setattr__(self, "invariant", tuple(name for name in self.invariant if name not in moved))
+        self.delta_entries.eliminate_zeros()
         self._check_names(moved)
-        object.__setattr__(self, "delta_entries", self._checked_matrix())
+        if self.delta_entries.shape != (len(self.variables),) * 2:
+            raise ValueError("delta_entries must have a row and a column for each variable")
+        if not np.isfinite(self.delta_entries.data).all():
+            raise ValueError("delta_entries has entries that are not finite")
 
     def _check_names(self, moved: set[str]) -> None:
         """The parts must agree with each other: this is where a slip of a method would show."""
         for name in self.variables:
             if not isinstance(name, str) or _text(name) != name:
                 raise ValueError(f"variable {name!r} is not valid text")
-        known = set(self.variables)
-        ends = [(edge.source, edge.target) for edge in self.edge_list]
         named: dict[str, Collection[str]] = {
             "variables": self.variables,
             "invariant": self.invariant,
@@ -143,13 +144,11 @@ class Difference:
         for what, names in named.items():
             if len(set(names)) < len(names):
                 raise ValueError(f"{what} names a variable twice")
-        named |= {
-            "an edge": tuple(name for pair in ends for name in pair),
-            "changed_noise or changed_mean": moved,
-        }
+        ends = [(edge.source, edge.target) for edge in self.edge_list]
+        named |= {"an edge": {name for pair in ends for name in pair}, "changed_noise or changed_mean": moved}
         for what, names in named.items():
-            if not known.issuperset(names):
-                raise ValueError(f"{what} names {min(set(names) - known)!r}, which is not a variable")
+            if unknown := set(names).difference(self.variables):
+                raise ValueError(f"{what} names {min(unknown)!r}, which is not a variable")
         keys = [pair if e.directed else frozenset(pair) for e, pair in zip(self.edge_list, ends, strict=True)]
         if len(set(keys)) < len(keys):
             raise ValueError("edges names an edge twice")
@@ -157,15 +156,6 @@ class Difference:
             raise ValueError("scatters shows an edge that is not among the edges")
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
-
-    def _checked_matrix(self) -> csr_array:
-        entries: csr_array = self.delta_entries.astype(np.float64)
-        if entries.shape != (len(self.variables),) * 2:
-            raise ValueError("delta_entries must have a row and a column for each variable")
-        if not np.isfinite(entries.data).all():
-            raise ValueError("delta_entries has entries that are not finite")
-        entries.eliminate_zeros()
-        return entries
 
     @cached_property
     def delta_precision(self) -> pd.DataFrame:
@@ -178,10 +168,9 @@ class Difference:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Difference):
             return NotImplemented
-        same = (
-            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "delta_entries"
-        )
-        return all(same) and same_entries(self.delta_entries, other.delta_entries)
+        names = [field.name for field in fields(self) if field.name != "delta_entries"]
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return same and same_entries(self.delta_entries, other.delta_entries)
 
     def __hash__(self) -> int:
         return hash((self.method, self.variables, self.edge_list))
@@ -212,17 +201,15 @@ class Difference:
         return next((found for found in self.scatters if (found.source, found.target) == ends), None)
 
 
-def _table(records: Sequence[object], kind: type[Any]) -> pd.DataFrame:
+def _table(records: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record and one column per field; unknown numbers are NaN."""
     import pandas as pd  # noqa: PLC0415
 
     types = {"bool": "bool", "str": "object", "str | None": "object"}
-    columns = {
-        field.name: pd.Series(
-            [getattr(record, field.name) for record in records], dtype=types.get(str(field.type), "float64")
-        )
-        for field in fields(kind)
-    }
+    columns = {}
+    for field in fields(kind):
+        values = [getattr(record, field.name) for record in records]
+        columns[field.name] = pd.Series(values, dtype=types.get(str(field.type), "float64"))
     return pd.DataFrame(columns)
 
 

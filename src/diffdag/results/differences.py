@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -14,8 +14,7 @@ from diffdag.results.records import Edge
 if TYPE_CHECKING:
     import pandas as pd
 
-# An edge whatever the comparison: source, target, directed.
-Key = tuple[str, str, bool]
+Pair = tuple[str, str]
 FOLDER_CHARACTERS = 60
 
 
@@ -53,7 +52,7 @@ class Differences:
 
     conditions: tuple[str, ...]
     reference: str | None
-    pairs: Mapping[tuple[str, str], Difference]
+    pairs: Mapping[Pair, Difference]
     order: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -61,10 +60,6 @@ class Differences:
         for name in ("conditions", "order", "notes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "pairs", MappingProxyType(dict(self.pairs)))
-        self._check()
-
-    def _check(self) -> None:
-        """The parts must agree with each other."""
         if len(self.conditions) < 2 or len(set(self.conditions)) < len(self.conditions):
             raise ValueError("conditions must be two or more different names")
         if self.reference is not None and self.reference not in self.conditions:
@@ -102,37 +97,31 @@ class Differences:
         return next(iter(self.pairs.values())).possible
 
     @property
-    def titles(self) -> dict[tuple[str, str], str]:
+    def titles(self) -> dict[Pair, str]:
         """What to call each comparison in a table: the other condition, if all have the same reference."""
-        return {
-            pair: pair[1] if self.reference is not None else f"{pair[0]} - {pair[1]}" for pair in self.pairs
-        }
+        return {pair: " - ".join(pair) if self.reference is None else pair[1] for pair in self.pairs}
 
     @property
     def edges(self) -> pd.DataFrame:
         """All changes, comparison by comparison: first, second, and the columns of `Difference.edges`."""
         import pandas as pd  # noqa: PLC0415
 
-        tables = []
-        for (first, second), result in self.pairs.items():
-            table = result.edges
-            table.insert(0, "second", pd.Series([second] * len(table), dtype=object))
-            table.insert(0, "first", pd.Series([first] * len(table), dtype=object))
-            tables.append(table)
+        tables = [result.edges for result in self.pairs.values()]
+        for pair, table in zip(self.pairs, tables, strict=True):
+            for place, name in enumerate(("first", "second")):
+                table.insert(place, name, pd.Series([pair[place]] * len(table), dtype=object))
         return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
     @property
-    def by_edge(self) -> dict[Key, dict[tuple[str, str], Edge]]:
+    def by_edge(self) -> list[dict[Pair, Edge]]:
         """Each changed edge in the comparisons where it changed; in most of them, then largest, first."""
-        found: dict[Key, dict[tuple[str, str], Edge]] = {}
+        found: dict[tuple[str, str, bool], dict[Pair, Edge]] = {}
         for pair, result in self.pairs.items():
             for edge in result.edge_list:
-                found.setdefault((edge.source, edge.target, edge.directed), {})[pair] = edge
-
-        def rank(item: tuple[Key, dict[tuple[str, str], Edge]]) -> tuple[int, float]:
-            return -len(item[1]), -max(abs(edge.delta or 0.0) for edge in item[1].values())
-
-        return dict(sorted(found.items(), key=rank))
+                found.setdefault(edge.key, {})[pair] = edge
+        return sorted(
+            found.values(), key=lambda row: (-len(row), -max(abs(edge.delta or 0.0) for edge in row.values()))
+        )
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -140,39 +129,27 @@ class Differences:
 
         Of undirected edges (``A -- B``) delta is unknown, NaN; `kinds` tells them from what did not change.
         """
-        import pandas as pd  # noqa: PLC0415
-
-        rows = [
-            [
-                float("nan") if (edge := row.get(pair)) is None or edge.delta is None else edge.delta
-                for pair in self.pairs
-            ]
-            for row in self.by_edge.values()
-        ]
-        return pd.DataFrame(rows, self._labels(), list(self.titles.values()), dtype=float)
+        return self._each(lambda edge: edge.delta, missing=None).astype(float)
 
     @property
     def kinds(self) -> pd.DataFrame:
         """One row per edge, one column per comparison: the kind of change; empty where nothing changed."""
+        return self._each(lambda edge: edge.kind, missing="")
+
+    def _each(self, value: Callable[[Edge], object], missing: object) -> pd.DataFrame:
         import pandas as pd  # noqa: PLC0415
 
-        rows = [
-            ["" if (edge := row.get(pair)) is None else edge.kind for pair in self.pairs]
-            for row in self.by_edge.values()
-        ]
-        return pd.DataFrame(rows, self._labels(), list(self.titles.values()), dtype=object)
+        edges = self.by_edge
+        rows = [[value(row[pair]) if pair in row else missing for pair in self.pairs] for row in edges]
+        labels = pd.Index([str(next(iter(row.values()))) for row in edges], dtype=object)
+        return pd.DataFrame(rows, labels, list(self.titles.values()), dtype=object)
 
-    def _labels(self) -> pd.Index[str]:
-        import pandas as pd  # noqa: PLC0415
-
-        return pd.Index([str(next(iter(row.values()))) for row in self.by_edge.values()], dtype=object)
-
-    def folders(self) -> dict[tuple[str, str], str]:
+    def folders(self) -> dict[Pair, str]:
         """Name of the folder of each comparison: a number, and what can be kept of the conditions' names."""
         return folder_names(self.pairs)
 
 
-def folder_names(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def folder_names(pairs: Iterable[Pair]) -> dict[Pair, str]:
     """A name for the folder of each comparison.
 
     >>> folder_names([("no drug", "a/b")])

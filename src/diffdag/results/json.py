@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -51,10 +51,11 @@ LEFT_OUT = {"order": [], "delta_precision": {"symmetric": True, "row": [], "colu
 
 Json = dict[str, Any]
 T = TypeVar("T")
+_hints = cache(get_type_hints)
 
 
 def to_json(result: Difference | Differences) -> str:
-    """Return a result as JSON, one top-level key per line so that files can be compared."""
+    """Return the whole result as strict JSON, one top-level key per line; `diffdag.load` reads it back."""
     content = {KEYS.get(field.name, field.name): getattr(result, field.name) for field in fields(result)}
     content = {"schema": SCHEMA, "diffdag": version("diffdag"), **content}
     if isinstance(result, Difference):
@@ -122,12 +123,9 @@ class _Reader:
         raise InputError(f"result file {self.name!r}: {what}; {remedy}")
 
     def parse(self, text: str | bytes) -> Json:
-        def refuse(constant: str) -> NoReturn:
-            self.fail(f"{constant} is not a JSON number")
-
         try:
             decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
-            content = json.loads(decoded, parse_constant=refuse)
+            content = json.loads(decoded, parse_constant=lambda word: self.fail(f"{word} is not a JSON number"))
         except InputError:
             raise
         except (ValueError, RecursionError) as error:
@@ -189,26 +187,26 @@ class _Reader:
             return kind(self.value(item, inside[0], f"an entry of {what}") for item in items)
         if kind in (dict, Mapping):
             found = self.expect(given, dict, what)
-            some = inside and inside[1] is not object
-            return (
-                {key: self.value(item, inside[1], repr(key)) for key, item in found.items()} if some else found
-            )
+            if not inside or inside[1] is object:
+                return found
+            return {key: self.value(item, inside[1], repr(key)) for key, item in found.items()}
         if is_dataclass(kind) and not isinstance(given, kind):  # type: ignore[arg-type]
             return self.record(self.expect(given, dict, what), kind)  # type: ignore[arg-type]
         return self.expect(given, kind, what)
 
     def expect(self, given: Any, kind: type, what: str) -> Any:
         """A plain value of a type; whole numbers count as numbers, and true and false do not."""
-        if kind is float:
-            fits = isinstance(given, int | float) and math.isfinite(given)
-        else:
-            fits = isinstance(given, kind)
+        fits = isinstance(given, (int, float) if kind is float else kind)
+        fits = fits and (kind is not float or math.isfinite(given))
         if not fits or isinstance(given, bool) != (kind is bool):
             self.fail(f"{what} is {_short(given)}, expected {EXPECTED[kind]}")
         return float(given) if kind is float else given
 
     def matrix(self, content: Json, size: int) -> csr_array:
-        row, column = (self.places(content, key, size) for key in ("row", "column"))
+        row, column = (self.value(self.get(content, key), list[int], repr(key)) for key in ("row", "column"))
+        for key, places in (("row", row), ("column", column)):
+            if not all(0 <= place < size for place in places):
+                self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {size - 1}")
         value = self.value(self.get(content, "value"), list[float], "'value'")
         if not len(row) == len(column) == len(value):
             self.fail("'delta_precision' has lists of different lengths")
@@ -216,18 +214,6 @@ class _Reader:
         if self.value(self.get(content, "symmetric"), bool, "'symmetric'"):
             entries = csr_array(entries + entries.T - diags_array(entries.diagonal()))
         return entries
-
-    def places(self, content: Json, key: str, count: int) -> list[int]:
-        places: list[int] = self.value(self.get(content, key), list[int], repr(key))
-        if not all(0 <= place < count for place in places):
-            self.fail(f"{key!r} of 'delta_precision' must be whole numbers from 0 to {count - 1}")
-        return places
-
-
-@cache
-def _hints(kind: Hashable) -> Json:
-    """The types of the fields of a dataclass."""
-    return get_type_hints(kind)
 
 
 def _short(value: object) -> str:

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from diffdag.model.sem import LinearSEM
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
+# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
+ABSENT_ERRORS = 2.576
 
 
 def classify_change(weight_first: float, weight_second: float, absent_first: bool, absent_second: bool) -> str:
-    """Name the kind of change of one directed edge.
+    """Name the kind of change of one directed edge, from its weights and where these count as absent.
 
-    Parameters
-    ----------
-    weight_first, weight_second : float
-        Effect of the source on the target in each condition.
-    absent_first, absent_second : bool
-        Whether the effect counts as absent in that condition. If it counts as absent in both although
-        the edge changed, the weaker of the two is taken to be the absent one.
+    If a weight counts as absent in both conditions although the edge changed, the weaker one is taken to be.
 
-    Returns
-    -------
-    str
-        One of `CHANGES`.
-
-    Examples
-    --------
     >>> classify_change(0.0, 0.8, True, False)
     'added'
     >>> classify_change(0.9, 0.4, False, False)
@@ -37,9 +26,7 @@ def classify_change(weight_first: float, weight_second: float, absent_first: boo
     'reversed-sign'
     """
     grows = abs(weight_second) > abs(weight_first)
-    if absent_first and absent_second:
-        return "added" if grows else "removed"
-    if absent_first:
+    if absent_first and (grows or not absent_second):
         return "added"
     if absent_second:
         return "removed"
@@ -49,8 +36,20 @@ def classify_change(weight_first: float, weight_second: float, absent_first: boo
 
 
 @dataclass(frozen=True)
-class Edge:
-    """One changed edge.
+class _Record:
+    """A record whose numbers may be unknown: what is not finite is stored as None."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.type == "float | None":
+                value = getattr(self, field.name)
+                known = value is not None and math.isfinite(value)
+                object.__setattr__(self, field.name, float(value) if known else None)
+
+
+@dataclass(frozen=True)
+class Edge(_Record):
+    """One changed edge; a number that is not finite is stored as None, unknown.
 
     Parameters
     ----------
@@ -70,10 +69,6 @@ class Edge:
         Probability that the claim is right, 0 to 1, worked out from resamples (docs/trust.md).
     low, high : float, optional
         95 % interval for `delta`, from rows that had no part in finding the edge.
-
-    Notes
-    -----
-    A number that is not finite is stored as None: unknown.
 
     Examples
     --------
@@ -100,7 +95,12 @@ class Edge:
         if self.source == self.target:
             raise ValueError(f"an edge joins {self.source!r} with itself")
         object.__setattr__(self, "directed", bool(self.directed))
-        plain_numbers(self, NUMBERS)
+        super().__post_init__()
+
+    @property
+    def key(self) -> tuple[str, str, bool]:
+        """What makes it the same edge in another comparison: source, target, directed."""
+        return self.source, self.target, self.directed
 
     @property
     def kind(self) -> str:
@@ -111,13 +111,8 @@ class Edge:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
 
 
-# A weight within so many standard errors of zero counts as absent (two-sided 1 %).
-ABSENT_ERRORS = 2.576
-NUMBERS = ("weight_first", "weight_second", "delta", "stderr", "confidence", "low", "high")
-
-
 @dataclass(frozen=True)
-class NoiseChange:
+class NoiseChange(_Record):
     """A variable whose noise variance changed: its own part, which its causes do not explain.
 
     Parameters
@@ -140,12 +135,9 @@ class NoiseChange:
     pvalue: float | None = None
     confidence: float | None = None
 
-    def __post_init__(self) -> None:
-        plain_numbers(self, ("variance_first", "variance_second", "ratio", "pvalue", "confidence"))
-
 
 @dataclass(frozen=True)
-class MeanChange:
+class MeanChange(_Record):
     """A variable whose intercept changed: its mean moved by more than its causes explain.
 
     Parameters
@@ -172,17 +164,6 @@ class MeanChange:
     pvalue: float | None = None
     confidence: float | None = None
 
-    def __post_init__(self) -> None:
-        plain_numbers(self, ("mean_first", "mean_second", "delta", "stderr", "pvalue", "confidence"))
-
-
-def plain_numbers(record: object, names: Iterable[str]) -> None:
-    """Store plain floats in a frozen record; what is not finite is unknown, None."""
-    for name in names:
-        value = getattr(record, name)
-        known = value is not None and math.isfinite(value)
-        object.__setattr__(record, name, float(value) if known else None)
-
 
 def estimated_edge(
     source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
@@ -200,14 +181,12 @@ def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: L
     for i, j in sorted(directed):
         before, after = float(first.weights[i, j]), float(second.weights[i, j])
         change = classify_change(before, after, before == 0, after == 0) if before != after else None
-        edges.append(
-            Edge(first.names[j], first.names[i], True, change, before, after, before - after, stderr=0.0)
-        )
+        edges.append(Edge(first.names[j], first.names[i], True, change, before, after, before - after, 0.0))
     return tuple(edges)
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(_Record):
     """Whether one assumption looks right on these data.
 
     Parameters
@@ -229,9 +208,6 @@ class Check:
     message: str
     value: float | None = None
     limit: float | None = None
-
-    def __post_init__(self) -> None:
-        plain_numbers(self, ("value", "limit"))
 
 
 @dataclass(frozen=True)
@@ -285,10 +261,6 @@ class Stability:
     cutoff: float
     expected_false: float
     failed: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", tuple(self.shares))
-        object.__setattr__(self, "stable", tuple(self.stable))
 
 
 @dataclass(frozen=True)
@@ -372,8 +344,6 @@ class Cloud:
     noise: float
 
     def __post_init__(self) -> None:
-        for name in ("x", "y"):
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         if len(self.x) != len(self.y):
             raise ValueError("a scatter has different numbers of x and y")
 

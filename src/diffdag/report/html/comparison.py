@@ -12,11 +12,12 @@ from markupsafe import Markup
 from diffdag.report.format import (
     NumberFormat,
     by_size,
-    delta_text,
     edge_format,
+    ends,
     interval_text,
     percent,
     printable,
+    with_error,
 )
 from diffdag.report.html.websvg import Drawing, draw, swatch
 from diffdag.report.layout.picture import Picture
@@ -51,18 +52,11 @@ def comparison_context(
 ) -> dict[str, Any]:
     """Everything that the template of one comparison needs.
 
-    Parameters
-    ----------
-    result : Difference
-    picture : Picture, optional
-        Where variables and edges are, if several comparisons share their places.
-    scatters : sequence of EdgeScatter, optional
-        Those to put into the page, if not all.
+    Several comparisons can share a picture, and so the places of variables; `scatters` may be fewer than all.
     """
     edges = by_size(result.edge_list)
     places = picture if picture is not None else Picture(result)
-    own = (edges, result.unresolved) if picture is not None else ()
-    drawing = draw(places, picture_words(result), *own)
+    drawing = draw(places, result, shared=picture is not None)
     rows = edge_rows(result)
     shown = result.scatters if scatters is None else scatters
     kinds = [kind for kind in DASHES if any(edge.kind == kind for edge in edges)]
@@ -70,7 +64,6 @@ def comparison_context(
         "labels": result.labels,
         "short_labels": short_labels(result),
         "rows": rows,
-        "columns": COLUMNS,
         "picture": drawing.svg,
         "wide": drawing.width > WIDE,
         "caption": _caption(result, places, len(edges)),
@@ -80,14 +73,8 @@ def comparison_context(
         "with_confidence": any(edge.confidence is not None for edge in edges),
         "with_interval": any(edge.low is not None for edge in edges),
         "with_scatters": bool(shown),
-        "data": as_json(_data(result, edges, rows, places, drawing, shown)),
+        "data": as_json(_data(result, rows, places, drawing, shown)),
     }
-
-
-def picture_words(result: Difference) -> str:
-    """What the picture shows, for those who cannot see it."""
-    first, second = map(printable, result.labels)
-    return f"Graph of what changed from {first} to {second}; the table says the same"
 
 
 def _caption(result: Difference, picture: Picture, count: int) -> str:
@@ -115,7 +102,7 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
             "kind": edge.kind,
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
-            "delta": delta_text(edge, show),
+            "delta": with_error(edge.delta, edge.stderr, show),
             "interval": interval_text(edge, show),
             "confidence": percent(edge.confidence),
             "words": edge_words(edge, result.labels, show),
@@ -126,16 +113,15 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
 
 def _data(
     result: Difference,
-    edges: Sequence[Edge],
     rows: Sequence[dict[str, str]],
     picture: Picture,
     drawing: Drawing,
     scatters: Sequence[EdgeScatter],
 ) -> dict[str, Any]:
-    place = {name: number for number, name in enumerate(picture.names)}
+    edges, place = by_size(result.edge_list), {name: number for number, name in enumerate(picture.names)}
     known = {(found.source, found.target): found for found in scatters}
     show = edge_format(edges)
-    names = {name for edge in edges for name in (edge.source, edge.target)} | set(picture.names)
+    names = {*ends(edges), *picture.names}
     return {
         "labels": [printable(label) for label in result.labels],
         "samples": result.samples,
@@ -179,10 +165,11 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         ("95 % interval", row["interval"]),
         ("Confidence", row["confidence"]),
     ]
-    pair = {edge.source, edge.target}
-    for share in result.stability.shares if result.stability is not None else ():
-        if {share.source, share.target} == pair:
-            facts.append(("Found in resamples", percent(share.found)))
+    facts += [
+        ("Found in resamples", percent(share.found))
+        for share in (result.stability.shares if result.stability is not None else ())
+        if {share.source, share.target} == {edge.source, edge.target}
+    ]
     return [fact for fact in facts if fact[1]]
 
 
@@ -191,11 +178,6 @@ def _scatter(found: EdgeScatter | None, show: NumberFormat) -> dict[str, Any] | 
     if found is None:
         return None
     clouds = [asdict(found.first), asdict(found.second)]
-    slopes = [found.first.slope, found.second.slope]
-    style = show if found.adjusted else NumberFormat(slopes)
-    return {
-        "adjusted": found.adjusted,
-        "scores": found.scores,
-        "clouds": clouds,
-        "slopes": [style(slope) for slope in slopes],
-    }
+    style = show if found.adjusted else NumberFormat([cloud["slope"] for cloud in clouds])
+    slopes = [style(cloud["slope"]) for cloud in clouds]
+    return {"adjusted": found.adjusted, "scores": found.scores, "clouds": clouds, "slopes": slopes}

@@ -22,17 +22,7 @@ FRAME = Markup(
 
 
 def estimator_html(name: str, parameters: Mapping[str, object], result: Difference | None) -> str:
-    """Return the settings of an estimator, and its result in a sentence, as HTML.
-
-    Parameters
-    ----------
-    name : str
-        What the estimator is called.
-    parameters : mapping of str to object
-        Its parameters that differ from the defaults.
-    result : Difference or None
-        What was found; None before the fit.
-    """
+    """Return the parameters that differ from the defaults, and the result in a sentence, as HTML."""
     state = "not fitted yet" if result is None else "fitted"
     lines = [Markup("<div><b>{}</b> {}</div>").format(name, state)]
     lines += [
@@ -41,13 +31,11 @@ def estimator_html(name: str, parameters: Mapping[str, object], result: Differen
     if not parameters:
         lines.append(Markup('<div style="opacity:.75">all settings at their defaults</div>'))
     if result is not None:
-        words = headline(result, ("→", "—"))
-        lines.append(
-            Markup('<div style="margin-top:.4em">{}</div><div style="opacity:.75">{}</div>').format(
-                words, samples_line(result)
-            )
+        words = Markup(
+            '<div style="margin-top:.4em">{}</div><div style="opacity:.75">{}</div>'
+            '<div style="opacity:.75">the whole result: <code>.result_</code></div>'
         )
-        lines.append(Markup('<div style="opacity:.75">the whole result: <code>.result_</code></div>'))
+        lines.append(words.format(headline(result, ("→", "—")), samples_line(result)))
     return str(FRAME.format(Markup("").join(lines)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import platform
 import re
 from collections.abc import Iterable
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from diffdag._base.errors import InputError
 from diffdag.report.format import kind_words, percent, printable, setting, short_name
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.websvg import theme_css
+from diffdag.report.plots.chart import svg_of
 from diffdag.report.plots.difference import plot_difference
 from diffdag.report.text import headline, samples_line, shown_settings
 from diffdag.report.words import (
@@ -46,20 +44,7 @@ SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_tabl
 
 
 def render_page(result: Difference, *, coordinates: Coordinates | None = None) -> str:
-    """Return the report as a complete HTML page.
-
-    Parameters
-    ----------
-    result : Difference
-        What to report.
-    coordinates : mapping of str to (x, y, z), or DataFrame, optional
-        Places of brain regions in millimetres: adds a view of the changes in the brain.
-
-    Returns
-    -------
-    str
-        HTML that opens from a disk, without a network.
-    """
+    """Return the report as a complete HTML page; coordinates of brain regions (mm) add a view of the brain."""
     context = _context(result) | page_frame(result.scatters)
     context["brain"] = None if coordinates is None else _brain(result, coordinates)
     return environment().get_template("template.html.j2").render(context)
@@ -74,19 +59,7 @@ def render_fragment(result: Difference) -> str:
 
 def render_svg(result: Difference) -> str:
     """Return the picture as SVG that stands alone, with names as text, the same for the same result."""
-    figure = plot_difference(result).figure
-    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
-    return figure_svg(figure)
-
-
-def figure_svg(figure: Figure) -> str:
-    """A figure of matplotlib as SVG, without a background."""
-    # Text stays text: it can be searched, and the browser has fonts for scripts that matplotlib lacks.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
-        figure.patch.set_alpha(0.0)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return buffer.getvalue()
+    return svg_of(plot_difference(result))
 
 
 def page_frame(scatters: Iterable[EdgeScatter]) -> dict[str, Any]:
@@ -111,13 +84,13 @@ def fragment_style() -> Markup:
 def _contents(scatters: Iterable[EdgeScatter]) -> str:
     """Whether the user's rows are in the file: who passes it on should know."""
     most = max((len(cloud.x) for one in scatters for cloud in (one.first, one.second)), default=0)
-    start = "Names of variables and conditions, the estimates"
-    if not most:
-        return f"{start}, and settings. It holds no rows of your data, and loads nothing from anywhere."
-    return (
-        f"{start}, settings, and for the scatter plots values of up to {most} rows of each condition: pass it "
-        "on only to those who may see such values. It loads nothing from anywhere."
-    )
+    rest = ", and settings. It holds no rows of your data, and loads nothing from anywhere."
+    if most:
+        rest = (
+            f", settings, and for the scatter plots values of up to {most} rows of each condition: pass it on "
+            "only to those who may see such values. It loads nothing from anywhere."
+        )
+    return f"Names of variables and conditions, the estimates{rest}"
 
 
 @cache
@@ -147,11 +120,10 @@ def _brain(result: Difference, coordinates: Coordinates) -> dict[str, Any]:
     pictures = []
     for theme in themes:
         try:
-            figure = plot_brain(result, places, theme=theme).figure
+            drawn = plot_brain(result, places, theme=theme)
         except InputError as error:  # the rest of the report is worth having
             return {"pictures": [], "problem": str(error)}
-        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
-        pictures.append((theme, _inline(figure_svg(figure), f"{theme}-")))
+        pictures.append((theme, _inline(svg_of(drawn), f"{theme}-")))
     return {"pictures": pictures, "problem": ""}
 
 
@@ -185,19 +157,6 @@ def _context(result: Difference) -> dict[str, Any]:
         "headline": _headline(result),
         "difference": difference_words(result),
         "compared": samples_line(result),
-        **trust_context(result),
-        "order": result.order,
-        "unresolved": result.unresolved,
-        "invariant": result.invariant,
-        "screened_out": result.screened_out,
-        "notes": result.notes,
-        "settings": {"method": result.method, **shown_settings(result)},
-    }
-
-
-def trust_context(result: Difference) -> dict[str, Any]:
-    """What changed besides effects, and how far to trust all of it."""
-    return {
         "noise": [noise_cells(change) for change in result.noise_list],
         "noise_sure": any(change.confidence is not None for change in result.noise_list),
         "means": [mean_cells(change) for change in result.mean_list],
@@ -207,4 +166,9 @@ def trust_context(result: Difference) -> dict[str, Any]:
         "steps": next_steps(result),
         "checks": result.checks,
         "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
+        **{
+            name: getattr(result, name)
+            for name in ("order", "unresolved", "invariant", "screened_out", "notes")
+        },
+        "settings": {"method": result.method, **shown_settings(result)},
     }

@@ -6,23 +6,23 @@ script finds it. Names go through the template's escaping.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import dist
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from diffdag.report.layout.layout import Curve, Point
+from diffdag.report.format import by_size, ends, printable
+from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opacity, strokes
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
 
 BORDER = 16.0  # free space around the layout, also for nodes that are dragged
 EMPTY = (260.0, 60.0)  # size where there is nothing to draw
-HEAD_WIDTH = 0.42  # half the width of an arrowhead, in lengths
 # Where a notebook says that it is dark or light; elsewhere the reader's own preference decides.
 DARK_HOSTS = ('[data-jp-theme-light="false"]', ".vscode-dark", ".vscode-high-contrast", '[data-theme="dark"]')
 LIGHT_HOSTS = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-theme="light"]')
@@ -30,48 +30,39 @@ LIGHT_HOSTS = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-theme="li
 
 @dataclass(frozen=True)
 class Drawing:
-    """The SVG, and where its nodes and the ends of its edges are, for a script that moves them.
-
-    Parameters
-    ----------
-    svg : Markup
-    width, height : float
-    nodes : tuple of (x, y, width, height)
-        Centres and sizes of the boxes, in the order of the picture's names.
-    links : dict of int to (float, float, float)
-        For each edge drawn, by its number: how far from the middle of its source and of its target it is
-        fixed, and the length of its head, 0 without one.
-    """
+    """The SVG, and where its nodes and the ends of its edges are, for a script that moves them."""
 
     svg: Markup
     width: float
-    height: float
+    # Centres and sizes of the boxes, in the order of the picture's names.
     nodes: tuple[tuple[float, float, float, float], ...]
+    # For each edge drawn, by its number: how far from the middle of its source and of its target it is fixed,
+    # and the length of its head, 0 without one.
     links: dict[int, tuple[float, float, float]]
 
 
-def draw(
-    picture: Picture, label: str, edges: Sequence[Edge] | None = None, unresolved: Iterable[str] | None = None
-) -> Drawing:
-    """Draw a picture; `label` says what it is.
-
-    One of several comparisons that share their places gives its own `edges` and `unresolved` variables;
-    variables that take no part in it are pale.
-    """
-    width, height = _size(picture)
-    own = picture.edges if edges is None else edges
+def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawing:
+    """Draw a result; variables that take no part in it are pale where several comparisons share a picture."""
+    width, height = picture.layout.width + 2 * BORDER, picture.layout.height + 2 * BORDER
+    if not picture.names:
+        width, height = EMPTY
     placed = zip(picture.edges, picture.layout.curves, strict=True)
-    curves = {_key(edge): _flipped(curve, height) for edge, curve in placed}
-    drawn = {number: edge for number, edge in enumerate(own) if _key(edge) in curves}
-    busy = None if edges is None else {name for edge in drawn.values() for name in (edge.source, edge.target)}
+    curves = {edge.key: _flipped(curve, height) for edge, curve in placed}
+    drawn = {number: edge for number, edge in enumerate(by_size(result.edge_list)) if edge.key in curves}
+    busy = set(ends(drawn.values()))
+    pale = {name for name in picture.names if shared and name not in busy}
     lines = [
-        _edge(number, edge, stroke, curves[_key(edge)])
+        _edge(number, edge, stroke, curves[edge.key])
         for (number, edge), stroke in zip(drawn.items(), strokes(drawn.values(), picture.edges), strict=True)
     ]
-    is_open = picture.unresolved if unresolved is None else set(unresolved)
-    boxes = [_node(picture, number, height, busy, is_open) for number in range(len(picture.names))]
+    boxes = [
+        _node(picture, number, height, " open" * (name in result.unresolved) + " pale" * (name in pale))
+        for number, name in enumerate(picture.names)
+    ]
     if not picture.names:
         boxes = [Markup('<text class="nothing" x="{}" y="{}">no change found</text>').format(width / 2, 36)]
+    first, second = map(printable, result.labels)
+    label = f"Graph of what changed from {first} to {second}; the table says the same"
     svg = Markup(
         '<svg class="graph" viewBox="0 0 {w} {h}" width="{w}" height="{h}" style="--natural:{w}" role="img" '
         'aria-label="{label}"><g class="edges">{edges}</g><g class="nodes">{nodes}</g></svg>'
@@ -79,10 +70,10 @@ def draw(
     centres = dict(zip(picture.names, (_at(at, height) for at in picture.layout.centres), strict=True))
     shapes = tuple((*at, _n(w), _n(h)) for at, (w, h) in zip(centres.values(), picture.sizes, strict=True))
     links = {
-        number: _link(curves[_key(edge)], centres[edge.source], centres[edge.target])
+        number: _link(curves[edge.key], centres[edge.source], centres[edge.target])
         for number, edge in drawn.items()
     }
-    return Drawing(svg, _n(width), _n(height), shapes, links)
+    return Drawing(svg, _n(width), shapes, links)
 
 
 def swatch(kind: str) -> Markup:
@@ -102,9 +93,9 @@ def theme_css(*, hosts: bool = False) -> Markup:
         f".diffdag{{color-scheme:light;{light}}}",
         f"@media (prefers-color-scheme:dark){{.diffdag{{color-scheme:dark;{dark}}}}}",
     ]
-    if hosts:
-        rules += [f"{_within(LIGHT_HOSTS)}{{color-scheme:light;{light}}}"]
-        rules += [f"{_within(DARK_HOSTS)}{{color-scheme:dark;{dark}}}"]
+    for scheme, colours, places in (("light", light, LIGHT_HOSTS), ("dark", dark, DARK_HOSTS)) if hosts else ():
+        within = ",".join(f"{host} .diffdag" for host in places)
+        rules += [f"{within}{{color-scheme:{scheme};{colours}}}"]
     rules += [f"@media print{{.diffdag{{color-scheme:light;{light}}}}}"]
     for kind, dashes in DASHES.items():
         dash = f";--dash:{' '.join(map(str, dashes))}" if dashes else ""
@@ -112,24 +103,10 @@ def theme_css(*, hosts: bool = False) -> Markup:
     return Markup("\n".join(rules))  # noqa: S704 - nothing of the user's is in it
 
 
-def _within(hosts: Iterable[str]) -> str:
-    return ",".join(f"{host} .diffdag" for host in hosts)
-
-
 def _variables(theme: Theme) -> str:
     names = ("background", "ink", "soft", "faint", "box", "open_box", "border", "first", "second")
     colours: dict[str, str] = {name.replace("_", "-"): getattr(theme, name) for name in names}
     return "".join(f"--{name}:{colour};" for name, colour in {**colours, **theme.kinds}.items())
-
-
-def _key(edge: Edge) -> tuple[str, str, bool]:
-    return edge.source, edge.target, edge.directed
-
-
-def _size(picture: Picture) -> tuple[float, float]:
-    if not picture.names:
-        return EMPTY
-    return picture.layout.width + 2 * BORDER, picture.layout.height + 2 * BORDER
 
 
 def _n(value: float) -> float:
@@ -148,20 +125,6 @@ def _flipped(curve: Curve, height: float) -> Curve:
     return Curve(_at(curve.start, height), pieces, head)
 
 
-def _path(curve: Curve) -> str:
-    parts = [f"M{curve.start[0]} {curve.start[1]}"]
-    for piece in curve.pieces:
-        parts.append(("L" if len(piece) == 1 else "C") + " ".join(f"{x} {y}" for x, y in piece))
-    return "".join(parts)
-
-
-def _triangle(tip: Point, base: Point) -> str:
-    (x, y), (bx, by) = tip, base
-    across = ((by - y) * HEAD_WIDTH, (x - bx) * HEAD_WIDTH)
-    corners = (tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1]))
-    return " ".join(f"{_n(a)},{_n(b)}" for a, b in corners)
-
-
 def _link(curve: Curve, source: Point, target: Point) -> tuple[float, float, float]:
     """How far to the right of the middles of source and target the edge is fixed, and its head's length."""
     start, end = curve.start, curve.pieces[-1][-1]
@@ -171,10 +134,13 @@ def _link(curve: Curve, source: Point, target: Point) -> tuple[float, float, flo
 
 
 def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
-    path = _path(curve)
+    path = f"M{curve.start[0]} {curve.start[1]}"
+    for piece in curve.pieces:
+        path += ("L" if len(piece) == 1 else "C") + " ".join(f"{x} {y}" for x, y in piece)
     head = Markup("")
     if curve.head:
-        head = Markup('<polygon class="head" points="{}"/>').format(_triangle(*curve.head))
+        corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in arrowhead(*curve.head))
+        head = Markup('<polygon class="head" points="{}"/>').format(corners)
     return Markup(
         '<g class="edge kind-{kind}" data-edge="{number}" opacity="{opacity}"><path class="hit" d="{path}"/>'
         '<path class="line" d="{path}" stroke-width="{width}"/>{head}</g>'
@@ -183,17 +149,15 @@ def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
     )
 
 
-def _node(picture: Picture, number: int, height: float, busy: set[str] | None, is_open: set[str]) -> Markup:
+def _node(picture: Picture, number: int, height: float, look: str) -> Markup:
     (x, y), (w, h) = _at(picture.layout.centres[number], height), picture.sizes[number]
-    lines, name = picture.lines[number], picture.names[number]
+    lines = picture.lines[number]
     first = -(len(lines) - 1) / 2 * LINE_HEIGHT + 0.36 * FONT_SIZE
     words = Markup("").join(
         Markup('<tspan x="0" y="{}">{}</tspan>').format(_n(first + k * LINE_HEIGHT), line)
         for k, line in enumerate(lines)
     )
-    classes = "node" + " open" * (name in is_open)
-    classes += " pale" * (busy is not None and name not in busy)
     return Markup(
-        '<g class="{}" data-node="{}" transform="translate({} {})">'
+        '<g class="node{}" data-node="{}" transform="translate({} {})">'
         '<rect x="{}" y="{}" width="{}" height="{}" rx="6"/><text>{}</text></g>'
-    ).format(classes, number, x, y, _n(-w / 2), _n(-h / 2), _n(w), _n(h), words)
+    ).format(look, number, x, y, _n(-w / 2), _n(-h / 2), _n(w), _n(h), words)

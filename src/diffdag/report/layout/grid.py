@@ -21,7 +21,7 @@ SWEEPS = 12
 
 @dataclass(frozen=True)
 class Link:
-    """An edge to place: from `upper` to `lower` if they are in different rows; where its heads are."""
+    """An edge to place."""
 
     source: int
     target: int
@@ -58,10 +58,8 @@ class Grid:
 def build_grid(sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: set[int]) -> Grid:
     """Put nodes and slots in ordered rows."""
     rows = _rows(sizes, links, on_top)
-    row_of = [0] * len(sizes)
-    for number, row in enumerate(rows):
-        for node in row:
-            row_of[node] = number
+    place = {node: number for number, row in enumerate(rows) for node in row}
+    row_of = [place[node] for node in range(len(sizes))]
     grid = Grid(len(sizes), [w for w, _ in sizes], [h for _, h in sizes], rows, row_of)
     for link in links:
         _add_chain(grid, link)
@@ -91,17 +89,18 @@ class _Shelves:
 
     def put_below(self, node: int, first: int) -> None:
         """Put the node in the first row with room, from row `first` on."""
-        row = first
-        while row < len(self.rows) and not self.fits(node, row):
-            row += 1
-        while len(self.rows) <= row:
-            self.rows.append([])
+        free = (row for row in range(first, len(self.rows)) if self.fits(node, row))
+        row = next(free, max(first, len(self.rows)))
+        self.rows += [[] for _ in range(len(self.rows), row + 1)]
         self.put(node, row)
 
 
 def _rows(sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: set[int]) -> list[list[int]]:
     """Assign rows: each node below its causes."""
-    parents = _parents(len(sizes), links, on_top)
+    parents: list[set[int]] = [set() for _ in sizes]
+    for link in links:
+        if link.head and link.target not in on_top:
+            parents[link.target].add(link.source)
     shelves = _Shelves(sizes)
     for node in _topological(parents, on_top):
         above = [shelves.row_of[p] for p in parents[node] if p in shelves.row_of]
@@ -109,14 +108,6 @@ def _rows(sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: s
         shelves.put_below(node, max([floor, *(row + 1 for row in above)]))
     _lower(shelves, parents, on_top)
     return [row for row in shelves.rows if row]
-
-
-def _parents(count: int, links: Sequence[Link], on_top: set[int]) -> list[set[int]]:
-    parents: list[set[int]] = [set() for _ in range(count)]
-    for link in links:
-        if link.head and link.target not in on_top:
-            parents[link.target].add(link.source)
-    return parents
 
 
 def _topological(parents: Sequence[set[int]], on_top: set[int]) -> list[int]:
@@ -144,10 +135,9 @@ def _lower(shelves: _Shelves, parents: Sequence[set[int]], on_top: set[int]) -> 
         if node in on_top or len(parents[node]) >= len(children[node]):
             continue
         nearest = min(shelves.row_of[child] for child in children[node]) - 1
-        for row in range(nearest, shelves.row_of[node], -1):
-            if shelves.fits(node, row):
-                shelves.put(node, row)
-                break
+        free = [row for row in range(nearest, shelves.row_of[node], -1) if shelves.fits(node, row)]
+        if free:
+            shelves.put(node, free[0])
 
 
 def _add_chain(grid: Grid, link: Link) -> None:
@@ -157,49 +147,47 @@ def _add_chain(grid: Grid, link: Link) -> None:
         grid.flat.append((upper, lower))
         grid.chains.append([])
         return
-    chain = [upper]
-    for row in range(first + 1, last):
-        slot = len(grid.widths)
-        grid.widths.append(SLOT_WIDTH)
-        grid.heights.append(0.0)
-        grid.row_of.append(row)
+    crossed = range(first + 1, last)
+    slots = range(len(grid.widths), len(grid.widths) + len(crossed))
+    grid.chains.append([upper, *slots, lower])
+    grid.widths += [SLOT_WIDTH] * len(crossed)
+    grid.heights += [0.0] * len(crossed)
+    grid.row_of += crossed
+    for slot, row in zip(slots, crossed, strict=True):
         grid.rows[row].append(slot)
-        chain.append(slot)
-    grid.chains.append([*chain, lower])
 
 
 def _reorder(grid: Grid) -> None:
     """Order each row by the mean place of what its members are joined to; keep the best order seen."""
     joined = grid.joined(within_rows=True)
     segments = [grid.segments(gap) for gap in range(len(grid.rows) - 1)]
-    best, least = [list(row) for row in grid.rows], _cost(grid, segments, grid.rows)
+    best, least = grid.rows, _faults(grid, segments)
     for sweep in range(2 * SWEEPS):
-        rows = [list(row) for row in grid.rows]
+        grid.rows = [list(row) for row in grid.rows]
         downwards = sweep % 2 == 0
-        for number in range(len(rows)) if downwards else range(len(rows) - 1, -1, -1):
-            near = {number, number - 1 if downwards else number + 1}
-            beside = {n: [m for m in joined.get(n, []) if grid.row_of[m] in near] for n in rows[number]}
-            _sort_row(rows, number, beside)
-        grid.rows = rows
-        cost = _cost(grid, segments, rows)
-        if cost < least:
-            best, least = [list(row) for row in rows], cost
+        for number in range(len(grid.rows)) if downwards else range(len(grid.rows) - 1, -1, -1):
+            _sort_row(grid, joined, number, {number, number - 1 if downwards else number + 1})
+        faults = _faults(grid, segments)
+        if faults < least:
+            best, least = grid.rows, faults
     grid.rows = best
     _swap_neighbours(grid, segments)
 
 
-def _sort_row(rows: list[list[int]], number: int, near: Mapping[int, list[int]]) -> None:
-    place = {n: (k + 0.5) / len(row) for row in rows for k, n in enumerate(row)}
+def _sort_row(grid: Grid, joined: Mapping[int, list[int]], number: int, near: set[int]) -> None:
+    """Order a row by the mean place of what its members are joined to in the rows `near` it."""
+    place = {n: (k + 0.5) / len(row) for row in grid.rows for k, n in enumerate(row)}
 
     def barycenter(node: int) -> float:
-        return float(np.mean([place[m] for m in near[node]])) if near[node] else place[node]
+        beside = [place[m] for m in joined.get(node, []) if grid.row_of[m] in near]
+        return float(np.mean(beside or place[node]))
 
-    rows[number].sort(key=barycenter)
+    grid.rows[number].sort(key=barycenter)
 
 
-def _cost(grid: Grid, segments: Sequence[list[tuple[int, int]]], rows: Sequence[Sequence[int]]) -> int:
+def _faults(grid: Grid, segments: Sequence[list[tuple[int, int]]]) -> int:
     """Crossings, and nodes that links within a row pass over."""
-    place = {n: k for row in rows for k, n in enumerate(row)}
+    place = {n: k for row in grid.rows for k, n in enumerate(row)}
     crossings = sum(_crossings(np.array([(place[a], place[b]) for a, b in gap])) for gap in segments if gap)
     return crossings + sum(abs(place[a] - place[b]) - 1 for a, b in grid.flat)
 
@@ -214,13 +202,13 @@ def _swap_neighbours(grid: Grid, segments: Sequence[list[tuple[int, int]]]) -> N
     if sum(map(len, grid.rows)) > 150:
         return
     for _ in range(3):
-        before = least = _cost(grid, segments, grid.rows)
+        before = least = _faults(grid, segments)
         for row in grid.rows:
             for k in range(len(row) - 1):
                 row[k], row[k + 1] = row[k + 1], row[k]
-                cost = _cost(grid, segments, grid.rows)
-                if cost < least:
-                    least = cost
+                faults = _faults(grid, segments)
+                if faults < least:
+                    least = faults
                 else:
                     row[k], row[k + 1] = row[k + 1], row[k]
         if least == before:

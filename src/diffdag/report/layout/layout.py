@@ -19,6 +19,7 @@ Point = tuple[float, float]
 
 LINK_GAP = 22.0  # more room between neighbours that an edge joins within their row
 SLOT_GAP = 10.0
+HEAD_WIDTH = 0.42  # half the width of an arrowhead, in lengths
 
 
 @dataclass(frozen=True)
@@ -124,30 +125,22 @@ class _Router:
     """Turns rows and columns into coordinates and curves."""
 
     def __init__(self, grid: Grid, x: NDArray[np.float64], links: Sequence[Link]) -> None:
-        self.grid, self.x, self.links = grid, x, links
-        bands = [max((grid.heights[n] for n in row), default=0.0) for row in grid.rows]
-        crowd = [len(grid.segments(gap)) for gap in range(len(grid.rows) - 1)]
-        self.gaps = [46.0 + min(40.0, 2.5 * number) for number in crowd]
+        self.grid, self.x, self.links = grid, x.tolist(), links
+        bands = np.array([max(grid.heights[n] for n in row) for row in grid.rows])
+        self.gaps = [46.0 + min(40.0, 2.5 * len(grid.segments(gap))) for gap in range(len(bands) - 1)]
         self.top_gap = 40.0 if any(map(self._over_top, range(len(links)))) else 0.0
-        self.tops: list[float] = []
-        y = 0.0
-        for number, band in enumerate(bands):
-            self.tops.append(y)
-            y -= band + (self.gaps[number] if number < len(self.gaps) else 0.0)
-        self.bottoms = [top - band for top, band in zip(self.tops, bands, strict=True)]
-        self.middle = [(t + b) / 2 for t, b in zip(self.tops, self.bottoms, strict=True)]
+        steps = bands + [*self.gaps, 0.0][: len(bands)]  # the last row ends at 0
+        tops = np.cumsum(steps[::-1])[::-1]
+        self.tops, self.bottoms = tops.tolist(), (tops - bands).tolist()
+        self.middle = (tops - bands / 2).tolist()
         self.ports = self._ports()
 
     def layout(self) -> Layout:
-        lift = -self.bottoms[-1] if self.bottoms else 0.0
-        curves = [self._curve(number) for number in range(len(self.links))]
         return Layout(
-            centres=tuple(
-                (float(self.x[n]), self.middle[self.grid.row_of[n]] + lift) for n in range(self.grid.count)
-            ),
-            curves=tuple(_raised(curve, lift) for curve in curves),
-            width=float(max((self.x[n] + self.grid.widths[n] / 2 for n in range(len(self.x))), default=0.0)),
-            height=lift + self.top_gap,
+            centres=tuple((self.x[n], self.middle[self.grid.row_of[n]]) for n in range(self.grid.count)),
+            curves=tuple(map(self._curve, range(len(self.links)))),
+            width=max((x + width / 2 for x, width in zip(self.x, self.grid.widths, strict=True)), default=0.0),
+            height=max(self.tops, default=0.0) + self.top_gap,
         )
 
     def _neighbours(self, number: int) -> bool:
@@ -178,81 +171,69 @@ class _Router:
             if flat and self._neighbours(number):
                 continue
             ahead, behind = (last, first) if flat else (chain[1], chain[-2])
-            sides.setdefault((first, flat), []).append((float(self.x[ahead]), number))
-            sides.setdefault((last, True), []).append((float(self.x[behind]), number))
+            sides.setdefault((first, flat), []).append((self.x[ahead], number))
+            sides.setdefault((last, True), []).append((self.x[behind], number))
         ports: dict[tuple[int, int], float] = {}
         for (node, _), members in sides.items():
             step = min(16.0, 0.8 * self.grid.widths[node] / len(members))
             for k, (_, number) in enumerate(sorted(members)):
-                ports[node, number] = float(self.x[node]) + (k - (len(members) - 1) / 2) * step
+                ports[node, number] = self.x[node] + (k - (len(members) - 1) / 2) * step
         return ports
 
     def _curve(self, number: int) -> Curve:
         first, last, flat = self._ends(number)
-        if not flat:
-            return self._down(number, first, last)
-        return (
-            self._across(number, first, last) if self._neighbours(number) else self._over(number, first, last)
-        )
+        link, row = self.links[number], self.grid.row_of[first]
+        heads = (link.head, 0.0) if link.target == first else (0.0, link.head)
+        between: list[tuple[Point, ...]] = []
+        if flat and self._neighbours(number):
+            left, right = self.x[first] + self.grid.widths[first] / 2, self.x[last] - self.grid.widths[last] / 2
+            tips = [(left, self.middle[row]), (right, self.middle[row])]
+            away = [(1.0, 0.0), (-1.0, 0.0)]
+        else:
+            up = 1.0 if flat else -1.0
+            tips = [(self.ports[first, number], self._border(first, up))]
+            tips += [(self.ports[last, number], self._border(last, 1.0))]
+            away = [(0.0, up), (0.0, 1.0)]
+            between = (self._over if flat else self._down)(number, tips, heads)
+        bases = [
+            (x + dx * head, y + dy * head) for (x, y), (dx, dy), head in zip(tips, away, heads, strict=True)
+        ]
+        at = 0 if heads[0] else 1
+        return Curve(bases[0], (*between, (bases[1],)), (tips[at], bases[at]) if link.head else None)
 
-    def _border(self, node: int, side: int) -> float:
-        return self.middle[self.grid.row_of[node]] + side * self.grid.heights[node] / 2
+    def _border(self, node: int, side: float) -> float:
+        return float(self.middle[self.grid.row_of[node]] + side * self.grid.heights[node] / 2)
 
-    def _heads(self, number: int, first: int) -> tuple[float, float]:
-        """Room for the arrowhead at the first and at the last end."""
-        link = self.links[number]
-        return (link.head, 0.0) if link.target == first else (0.0, link.head)
-
-    def _down(self, number: int, first: int, last: int) -> Curve:
+    def _down(self, number: int, tips: Sequence[Point], heads: tuple[float, float]) -> list[tuple[Point, ...]]:
+        """Bends in the bands between the rows, and straight lines through the slots."""
+        first, *slots, last = self.grid.chains[number]
         row_of = self.grid.row_of
-        at_first, at_last = self._heads(number, first)
-        x0, x1 = self.ports[first, number], self.ports[last, number]
-        y0, y1 = self._border(first, -1), self._border(last, 1)
-        here = (x0, self.bottoms[row_of[first]] - at_first)
+        here = (tips[0][0], self.bottoms[row_of[first]] - heads[0])
         pieces: list[tuple[Point, ...]] = [(here,)]
-        for slot in self.grid.chains[number][1:-1]:
-            x, row = float(self.x[slot]), row_of[slot]
+        for slot in slots:
+            x, row = self.x[slot], row_of[slot]
             pieces += [_bend(here, (x, self.tops[row])), ((x, self.bottoms[row]),)]
             here = (x, self.bottoms[row])
-        pieces += [_bend(here, (x1, self.tops[row_of[last]] + at_last)), ((x1, y1 + at_last),)]
-        head = ((x1, y1), (x1, y1 + at_last)) if at_last else None
-        head = ((x0, y0), (x0, y0 - at_first)) if at_first else head
-        return Curve((x0, y0 - at_first), tuple(pieces), head)
+        return [*pieces, _bend(here, (tips[1][0], self.tops[row_of[last]] + heads[1]))]
 
-    def _across(self, number: int, left: int, right: int) -> Curve:
-        at_left, at_right = self._heads(number, left)
-        y = self.middle[self.grid.row_of[left]]
-        x0 = float(self.x[left]) + self.grid.widths[left] / 2
-        x1 = float(self.x[right]) - self.grid.widths[right] / 2
-        head = ((x1, y), (x1 - at_right, y)) if at_right else None
-        head = ((x0, y), (x0 + at_left, y)) if at_left else head
-        return Curve((x0 + at_left, y), (((x1 - at_right, y),),), head)
-
-    def _over(self, number: int, left: int, right: int) -> Curve:
+    def _over(self, number: int, tips: Sequence[Point], heads: tuple[float, float]) -> list[tuple[Point, ...]]:
         """An arc in the free band above the row."""
-        row = self.grid.row_of[left]
-        at_left, at_right = self._heads(number, left)
-        x0, x1 = self.ports[left, number], self.ports[right, number]
-        y0, y1 = self._border(left, 1), self._border(right, 1)
+        row, (x0, x1) = self.grid.row_of[self.links[number].source], (x for x, _ in tips)
         free = 0.85 * (self.gaps[row - 1] if row else self.top_gap)
         # A cubic reaches 3/4 of the height of its handles.
         handle = self.tops[row] + min(free, 20.0 + 0.06 * (x1 - x0)) / 0.75
-        start, end = (x0, self.tops[row] + at_left), (x1, self.tops[row] + at_right)
-        arc = ((x0, handle), (x1, handle), end)
-        head = ((x1, y1), (x1, y1 + at_right)) if at_right else None
-        head = ((x0, y0), (x0, y0 + at_left)) if at_left else head
-        return Curve((x0, y0 + at_left), ((start,), arc, ((x1, y1 + at_right),)), head)
+        start, end = (x0, self.tops[row] + heads[0]), (x1, self.tops[row] + heads[1])
+        return [(start,), ((x0, handle), (x1, handle), end)]
+
+
+def arrowhead(tip: Point, base: Point) -> list[Point]:
+    """Corners of an arrowhead, from its tip and the middle of its base."""
+    (x, y), (bx, by) = tip, base
+    across, up = (by - y) * HEAD_WIDTH, (x - bx) * HEAD_WIDTH
+    return [tip, (bx + across, by + up), (bx - across, by - up)]
 
 
 def _bend(a: Point, b: Point) -> tuple[Point, Point, Point]:
     """A curve that leaves and arrives vertically."""
     middle = (a[1] + b[1]) / 2
     return (a[0], middle), (b[0], middle), b
-
-
-def _raised(curve: Curve, lift: float) -> Curve:
-    def up(point: Point) -> Point:
-        return point[0], point[1] + lift
-
-    head = curve.head and (up(curve.head[0]), up(curve.head[1]))
-    return Curve(up(curve.start), tuple(tuple(map(up, piece)) for piece in curve.pieces), head)

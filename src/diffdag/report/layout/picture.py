@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from matplotlib.font_manager import findfont, get_font
 
-from diffdag.report.format import by_size, kind_words, printable
+from diffdag.report.format import by_size, ends, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
@@ -48,52 +48,46 @@ class Picture:
 
     Attributes
     ----------
-    edges : list of Edge
-        Those drawn, the largest first.
-    strokes, opacities : list of float
-        Width and opacity of each edge.
+    edges, opacities
+        Those drawn, the largest first, and how opaque each is.
     names, lines, sizes
         Variables that take part, the lines of text in their boxes, and the boxes' widths and heights.
-    unresolved : set of str
-        Variables whose place in the order is open.
     layout : Layout
-        Centres of the boxes and curves of the edges, in the order of `names` and `edges`; the layout's
-        origin is at `origin`.
+        Centres of the boxes and curves of the edges, in the order of `names` and `edges`.
+    origin : (float, float)
+        Where the lower left corner of the layout is.
     caption : list of str
         Lines of text on top.
     legend : list of LegendItem
-    width, height, foot, body : float
-        Of the whole picture without margins; of the legend with the gap above it; of the layout.
+    width, height : float
+        Of the whole picture without margins.
     """
 
     def __init__(self, result: Difference) -> None:
         self.edges = by_size(result.edge_list)[:MOST_EDGES]
         self.unresolved = set(result.unresolved)
-        taking_part = {name for edge in self.edges for name in (edge.source, edge.target)} | self.unresolved
+        taking_part = set(ends(self.edges)) | self.unresolved
         self.names = [name for name in causes_first(result) if name in taking_part]
-        self.lines = [name_lines(name) for name in self.names]
-        self.sizes = [_box_size(lines) for lines in self.lines]
-        self.strokes = strokes(self.edges, self.edges)
+        self.lines = [_wrapped(name, NAME_CHARACTERS) or [" "] for name in self.names]
+        self.sizes = [
+            (max(36.0, max(map(text_width, lines)) + 18.0), len(lines) * LINE_HEIGHT + 12.0)
+            for lines in self.lines
+        ]
         self.opacities = [opacity(edge) for edge in self.edges]
         self.layout = self._arranged()
         self.caption = self._caption(result)
         wanted = max([self.layout.width, 260.0, *map(text_width, self.caption)])
-        self.legend, legend_height = self.legend_within(wanted)
+        self.legend, foot = self.legend_within(wanted)
         self.width = max([wanted, *map(legend_end, self.legend)])
-        self.foot = legend_height + 22.0 if self.legend else 0.0
-        self.body = self.layout.height if self.names else 90.0
-        self.height = self.foot + self.body + (len(self.caption) * LINE_HEIGHT + 16.0)
-
-    @property
-    def origin(self) -> Point:
-        """Where the lower left corner of the layout is."""
-        return (self.width - self.layout.width) / 2, self.foot
+        body = self.layout.height if self.names else 90.0
+        self.height = foot + body + (len(self.caption) * LINE_HEIGHT + 16.0)
+        self.origin: Point = ((self.width - self.layout.width) / 2, foot)
 
     def _arranged(self) -> Layout:
         place = {name: number for number, name in enumerate(self.names)}
         links = [
             Link(place[edge.source], place[edge.target], head=7.0 + 1.7 * stroke if edge.directed else 0.0)
-            for edge, stroke in zip(self.edges, self.strokes, strict=True)
+            for edge, stroke in zip(self.edges, strokes(self.edges, self.edges), strict=True)
         ]
         effects = {edge.target for edge in self.edges if edge.directed}
         return arrange(self.sizes, links, [place[name] for name in self.unresolved - effects])
@@ -101,14 +95,13 @@ class Picture:
     def _caption(self, result: Difference) -> list[str]:
         if not self.names:
             return []
-        first, second = map(printable, result.labels)
-        words = f"From {first} to {second}, causes on top"
+        words = f"From {result.labels[0]} to {result.labels[1]}, causes on top"
         if len(self.edges) < len(result.edge_list):
             words += f"; the {len(self.edges)} largest of {len(result.edge_list)} changes"
-        return textwrap.wrap(words, 60, break_on_hyphens=False)
+        return _wrapped(words, 60)
 
     def legend_within(self, width: float) -> tuple[list[LegendItem], float]:
-        """Place what occurs in lines no longer than `width`, and return the height that they take."""
+        """Place what occurs in lines no longer than `width`; return also their height with a gap above them."""
         present = {edge.kind for edge in self.edges}
         words = {kind: kind_words(kind) for kind in DASHES if kind in present}
         words |= {"unresolved": "unresolved"} if self.unresolved else {}
@@ -121,7 +114,12 @@ class Picture:
                 x, y = 0.0, y + LINE_HEIGHT + 5
             items.append(LegendItem(kind, text, x, y))
             x += step
-        return [item._replace(y=y - item.y) for item in items], y + LINE_HEIGHT
+        foot = y + LINE_HEIGHT + 22.0 if items else 0.0
+        return [item._replace(y=y - item.y) for item in items], foot
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(printable(text), width, break_on_hyphens=False)
 
 
 def causes_first(result: Difference) -> list[str]:
@@ -149,19 +147,6 @@ def opacity(edge: Edge) -> float:
 def legend_end(item: LegendItem) -> float:
     """Where the words of an item end."""
     return item.x + SAMPLE + 8 + text_width(item.words)
-
-
-# Names are the user's text: no mathematics in them, any script, any length.
-
-
-def name_lines(name: str) -> list[str]:
-    """The lines that a name takes in its box."""
-    wrapped = textwrap.wrap(printable(name), NAME_CHARACTERS, break_on_hyphens=False)
-    return wrapped or [" "]
-
-
-def _box_size(lines: Sequence[str]) -> tuple[float, float]:
-    return max(36.0, max(map(text_width, lines)) + 18.0), len(lines) * LINE_HEIGHT + 12.0
 
 
 @functools.lru_cache(maxsize=4096)

@@ -28,37 +28,21 @@ DASHES: Mapping[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Theme:
-    """Everything that has a colour.
-
-    Parameters
-    ----------
-    background, ink, soft, grey, faint : str
-        The page, text, lesser text and axes, lines of lesser things, and lines that should hardly be seen.
-    box, open_box, border : str
-        Boxes of variables, of those whose place in the order is open, and their borders.
-    first, second : str
-        The two conditions.
-    kinds : mapping of str to str
-        Each kind of change.
-    several : tuple of str
-        Lines that only have to be told apart.
-    diverging : tuple of str
-        From negative numbers through 0 to positive ones.
-    """
+    """Everything that has a colour."""
 
     background: str
-    ink: str
-    soft: str
-    grey: str
-    faint: str
-    box: str
-    open_box: str
-    border: str
-    first: str
+    ink: str  # text
+    soft: str  # lesser text and axes
+    grey: str  # lines of lesser things
+    faint: str  # lines that should hardly be seen
+    box: str  # of a variable
+    open_box: str  # of a variable whose place in the order is open
+    border: str  # of boxes
+    first: str  # the two conditions
     second: str
-    kinds: Mapping[str, str]
-    several: tuple[str, ...]
-    diverging: tuple[str, ...]
+    kinds: Mapping[str, str]  # kinds of change
+    several: tuple[str, ...]  # lines that only have to be told apart
+    diverging: tuple[str, ...]  # from negative numbers through 0 to positive ones
 
 
 THEMES: Mapping[str, Theme] = {

@@ -7,8 +7,8 @@ have names; the others are thin and pale below them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
-from diffdag.report.format import kind_words
+from diffdag.report.format import ends, kind_words
 from diffdag.report.layout.picture import FONT_SIZE, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
@@ -67,12 +67,13 @@ def plot_brain(
     >>> plot_brain(result, places).get_title()
     'From first to second, seen from above'
     """
-    colours, side = theme_called(theme), _view(view)
+    check_option("view", view, tuple(VIEWS), f"view is {view!r}; expected one of {', '.join(VIEWS)}")
+    colours, side = theme_called(theme), VIEWS[view]
     places = _life_size(check_coordinates(coordinates))
     edges = [edge for edge in result.edge_list if edge.source in places and edge.target in places]
     if result.edge_list and not edges:
-        lost = [name for name in _ends(result.edge_list) if name not in places]
-        raise InputError(f"coordinates have nothing for {join_names(lost)}, where something changed; add them")
+        bare = [name for name in ends(result.edge_list) if name not in places]
+        raise InputError(f"coordinates have nothing for {join_names(bare)}, where something changed; add them")
     curve = outline_of(np.array(list(places.values())), side)
     if ax is None:
         wide, high = INCHES_PER_MM * (np.ptp(curve, axis=0) + AROUND)
@@ -84,9 +85,8 @@ def plot_brain(
     title = f"From {first} to {second}, seen {side.title}"
     if len(edges) > MOST_EDGES:
         title += f";\nthe clearest {MOST_EDGES} of {len(edges)} changes"
-    if len(edges) < len(result.edge_list):
-        without = len(result.edge_list) - len(edges)
-        title += f";\n{plural(without, 'change')} at regions without a place not drawn"
+    if lost := len(result.edge_list) - len(edges):
+        title += f";\n{plural(lost, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
     _write_legend(ax, colours, edges)
     silence_missing_glyphs(ax)
@@ -99,18 +99,8 @@ def _life_size(places: dict[str, Place]) -> dict[str, Place]:
     extent = float(np.ptp(values, axis=0).max())
     if not extent or SMALLEST < extent < LARGEST:
         return places
-    grown = values * (USUAL / extent)
-    return {name: (float(x), float(y), float(z)) for name, (x, y, z) in zip(places, grown, strict=True)}
-
-
-def _view(name: str) -> View:
-    check_option("view", name, tuple(VIEWS), f"view is {name!r}; expected one of {', '.join(VIEWS)}")
-    return VIEWS[name]
-
-
-def _ends(edges: Sequence[Edge]) -> list[str]:
-    """Regions that edges join, each once."""
-    return list(dict.fromkeys(name for edge in edges for name in (edge.source, edge.target)))
+    grown = (values * (USUAL / extent)).tolist()
+    return {name: (x, y, z) for name, (x, y, z) in zip(places, grown, strict=True)}
 
 
 def clearest(edges: Sequence[Edge], most: int) -> list[Edge]:
@@ -127,25 +117,13 @@ def clearest(edges: Sequence[Edge], most: int) -> list[Edge]:
 
 @dataclass(frozen=True)
 class BrainLook:
-    """What all parts of a picture of the brain need.
-
-    Parameters
-    ----------
-    theme : Theme
-    view : View
-    places : mapping of str to (x, y, z)
-        Where the regions are.
-    colours : mapping of str to str, optional
-        Colours of the regions that take part, by name.
-    labels : mapping of str to str, optional
-        What to write instead of the names.
-    """
+    """What all parts of a picture of the brain need."""
 
     theme: Theme
     view: View
-    places: Mapping[str, Sequence[float]]
-    colours: Mapping[str, str] | None = None
-    labels: Mapping[str, str] | None = None
+    places: Mapping[str, Sequence[float]]  # where the regions are
+    colours: Mapping[str, str] = field(default_factory=dict)  # of regions that take part
+    labels: Mapping[str, str] = field(default_factory=dict)  # to be written instead of names
 
     def at(self, names: Sequence[str]) -> FloatArray:
         """Where regions are in this view."""
@@ -158,13 +136,13 @@ def draw_regions(ax: Axes, look: BrainLook, edges: Sequence[Edge]) -> None:
     clear = drawn if len(drawn) <= CLEAR + 4 else drawn[:CLEAR]
     x, y = look.at(list(look.places)).T
     ax.scatter(x, y, s=4, color=look.theme.grey, alpha=0.6, linewidths=0, zorder=1)
-    _draw_dots(ax, look, _ends(drawn[len(clear) :]), size=14)
-    _draw_dots(ax, look, _ends(clear), size=28)
+    _draw_dots(ax, look, ends(drawn[len(clear) :]), size=14)
+    _draw_dots(ax, look, ends(clear), size=28)
     point = _point(ax)
     for edge in drawn[len(clear) :]:
-        _draw_edge(ax, look, edge, _Stroke(THIN, PALE * opacity(edge), 2.0), point)
+        _draw_edge(ax, look, edge, THIN, point, alpha=PALE * opacity(edge), zorder=2.0)
     for edge, width in zip(clear, strokes(clear, clear), strict=True):
-        _draw_edge(ax, look, edge, _Stroke(WIDER * width, opacity(edge), 3.0), point)
+        _draw_edge(ax, look, edge, WIDER * width, point, alpha=opacity(edge), zorder=3.0)
     _write_names(ax, look, clear, point)
 
 
@@ -176,36 +154,24 @@ def _point(ax: Axes) -> float:
 
 
 def _draw_dots(ax: Axes, look: BrainLook, names: Sequence[str], size: float) -> None:
-    colours = [(look.colours or {}).get(name, look.theme.border) for name in names]
+    colours = [look.colours.get(name, look.theme.border) for name in names]
     x, y = look.at(names).T
     ax.scatter(x, y, s=size, color=colours, edgecolors=look.theme.background, linewidths=0.7, zorder=4)
 
 
-class _Stroke(NamedTuple):
-    width: float
-    opacity: float
-    layer: float
-
-
-def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, stroke: _Stroke, point: float) -> None:
+def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, width: float, point: float, **plain: Any) -> None:
     """A curved arrow; without a head where the direction is open."""
     curve = bow(*look.at([edge.source, edge.target]))
     # Off the dots at both ends, and a head's length off the tip.
-    gap, head = 3.0 * point, (4.0 + 2.0 * stroke.width) * point if edge.directed else 0.0
+    gap, head = 3.0 * point, (4.0 + 2.0 * width) * point if edge.directed else 0.0
     from_start, from_end = (np.linalg.norm(curve - end, axis=1) for end in (curve[0], curve[-1]))
     inner = curve[(from_start >= gap) & (from_end >= gap + 0.8 * head)]
     if np.linalg.norm(curve[-1] - curve[0]) < 2 * gap:
         return  # one region hides the other
     if len(inner) < 2:
         inner = curve[len(curve) // 3 : len(curve) // 2]
-    plain: dict[str, Any] = {"alpha": stroke.opacity, "zorder": stroke.layer}
-    colour = look.theme.kinds[edge.kind]
-    ax.add_patch(
-        PathPatch(
-            Path(inner), facecolor="none", edgecolor=colour, linewidth=stroke.width, capstyle="butt",
-            linestyle=_dashes(edge.kind, stroke.width), **plain,
-        )
-    )  # fmt: skip
+    colour, line = look.theme.kinds[edge.kind], {"linewidth": width, "linestyle": _dashes(edge.kind, width)}
+    ax.add_patch(PathPatch(Path(inner), facecolor="none", edgecolor=colour, capstyle="butt", **line, **plain))
     if edge.directed:
         ax.add_patch(Polygon(_head(curve, gap, head), color=colour, linewidth=0, **plain))
 
@@ -226,11 +192,9 @@ def bow(start: FloatArray, end: FloatArray) -> FloatArray:
 
 def _head(curve: FloatArray, gap: float, length: float) -> FloatArray:
     """The triangle at the end of a curve."""
-    back = curve[-1] - curve[np.linalg.norm(curve - curve[-1], axis=1) >= min(gap + length, 1e9)][-1:].sum(
-        axis=0
-    )
-    size = float(np.linalg.norm(back)) or 1.0
-    along = back / size
+    far = curve[np.linalg.norm(curve - curve[-1], axis=1) >= gap + length]
+    back = curve[-1] - far[-1:].sum(axis=0)
+    along = back / (float(np.linalg.norm(back)) or 1.0)
     across = 0.4 * length * np.array([-along[1], along[0]])
     tip = curve[-1] - gap * along
     base = tip - length * along
@@ -239,12 +203,12 @@ def _head(curve: FloatArray, gap: float, length: float) -> FloatArray:
 
 def _write_names(ax: Axes, look: BrainLook, edges: Sequence[Edge], point: float) -> None:
     """The names of the regions that edges join, where they cover least, joined to their dots if far away."""
-    names = _ends(edges)
+    names = ends(edges)
     if not names:
         return
     at = look.at(names)
     font = FONTS[len(names) > MANY_NAMES]
-    words = [short((look.labels or {}).get(name, name), NAME_CHARACTERS) for name in names]
+    words = [short(look.labels.get(name, name), NAME_CHARACTERS) for name in names]
     unit = point * font / FONT_SIZE
     sizes = np.array([[text_width(text) * unit + point, 1.25 * font * point] for text in words])
     lines = np.vstack([bow(*look.at([edge.source, edge.target]))[6:-6:5] for edge in edges])
@@ -262,23 +226,16 @@ def _write_names(ax: Axes, look: BrainLook, edges: Sequence[Edge], point: float)
 def edge_samples(theme: Theme, edges: Sequence[Edge]) -> list[Line2D]:
     """Lines for a legend: the kinds of change that occur, and what thin and pale lines mean."""
     present = {edge.kind for edge in edges}
-    samples = [
-        Line2D(
-            [],
-            [],
-            color=theme.kinds[kind],
-            linewidth=SAMPLE,
-            label=kind_words(kind),
-            linestyle=_dashes(kind, SAMPLE),
-        )
+    looks: dict[str, dict[str, Any]] = {
+        kind_words(kind): {"color": theme.kinds[kind], "linewidth": SAMPLE, "linestyle": _dashes(kind, SAMPLE)}
         for kind in DASHES
         if kind in present
-    ]
+    }
     if any(edge.confidence is not None for edge in edges):
-        samples.append(Line2D([], [], color=theme.ink, linewidth=SAMPLE, alpha=PALE, label="paler: less sure"))
+        looks["paler: less sure"] = {"color": theme.ink, "linewidth": SAMPLE, "alpha": PALE}
     if len(edges) > CLEAR + 4:
-        samples.append(Line2D([], [], color=theme.ink, linewidth=THIN, alpha=PALE, label="thin: less clear"))
-    return samples
+        looks["thin: less clear"] = {"color": theme.ink, "linewidth": THIN, "alpha": PALE}
+    return [Line2D([], [], label=words, **look) for words, look in looks.items()]
 
 
 def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge]) -> None:

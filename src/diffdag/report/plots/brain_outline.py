@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,25 +18,14 @@ MARGIN = 9.0  # mm between the outermost regions and the outline
 AROUND = (26.0, 22.0)  # mm around the outline, across and up, for letters and nose
 
 
-@dataclass(frozen=True)
-class View:
-    """One direction to look from.
+class View(NamedTuple):
+    """One direction to look from."""
 
-    Parameters
-    ----------
-    across, up : int
-        Which coordinate goes to the right and which up: 0, 1 or 2 for x, y and z.
-    turned : bool
-        Whether `across` grows to the left.
-    title, left, right : str
-        What is written below and at the sides.
-    """
-
-    across: int
-    up: int
-    turned: bool
+    across: int  # which coordinate goes to the right: 0, 1 or 2 for x, y and z
+    up: int  # which goes up
+    turned: bool  # whether `across` grows to the left
     title: str
-    left: str
+    left: str  # what is written at the sides
     right: str
 
     def project(self, places: FloatArray) -> FloatArray:

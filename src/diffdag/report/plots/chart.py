@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -22,27 +22,15 @@ from diffdag.report.layout.theme import Theme
 if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
 
-T = TypeVar("T")
-
 SMALL, LABEL = 8.5, 9.5  # font sizes
 
 
 def axes_for(
-    ax: Axes | None,
-    theme: Theme,
-    size: tuple[float, float],
-    box: tuple[float, float, float, float] = (0.12, 0.12, 0.83, 0.8),
+    ax: Axes | None, theme: Theme, size: tuple[float, float], box: tuple[float, float, float, float]
 ) -> Axes:
     """Return the axes given, or those of a new figure that pyplot does not know about.
 
-    Parameters
-    ----------
-    ax : Axes, optional
-    theme : Theme
-    size : (float, float)
-        Of the new figure, in inches.
-    box : tuple of float
-        Left, bottom, width and height of the axes in the new figure, as shares of it.
+    The figure has this size in inches, and the axes take its `box`: left, bottom, width and height, as shares.
     """
     if ax is None:
         ax = Figure(figsize=size, facecolor=theme.background).add_axes(box, facecolor="none")
@@ -51,10 +39,8 @@ def axes_for(
 
 def style_axes(ax: Axes, theme: Theme) -> None:
     """Quiet axes: two sides, light lines across."""
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color(theme.soft)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(theme.soft)
     ax.tick_params(labelsize=SMALL, color=theme.soft, labelcolor=theme.ink)
     ax.grid(axis="y", color=theme.faint, linewidth=0.5)
     ax.set_axisbelow(True)
@@ -75,7 +61,7 @@ class _Quiet(Text):
 
 
 class _QuietAnnotation(_Quiet, Annotation):
-    """The same with a line to what it names."""
+    """Quiet text with a line to what it names."""
 
 
 def silence_missing_glyphs(*panels: Axes) -> None:
@@ -104,12 +90,15 @@ def short(text: str, most: int) -> str:
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
-def svg_of(plot: Callable[[T], Axes], what: T) -> str:
+def svg_of(drawn: Axes | Figure, *, background: bool = False) -> str:
     """Return a picture as SVG, with names as text, the same for the same content."""
+    figure = drawn if isinstance(drawn, Figure) else drawn.figure
+    assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
+    if not background:
+        figure.patch.set_alpha(0.0)
+    buffer = io.StringIO()
+    # Text stays text: it can be searched, and the browser has fonts for scripts that matplotlib lacks.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "diffdag"}):
-        figure = plot(what).figure
-        assert isinstance(figure, Figure)  # noqa: S101 - for the type checker: not a SubFigure
-        buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return buffer.getvalue()
 
@@ -127,8 +116,7 @@ def write_names(ax: Axes, theme: Theme, names: Sequence[LineName]) -> None:
     """Names to the right, at the height where each line ends as far as there is room, joined to it."""
     low, high = ax.get_ylim()
     ax.set_ylim(low, high)
-    inches = ax.get_window_extent().height / ax.figure.dpi
-    gap = 1.35 * SMALL / 72 / inches
+    gap = 1.35 * SMALL / 72 / (ax.get_window_extent().height / ax.figure.dpi)
     heights = np.array([(name.y - low) / (high - low) for name in names])
     for place, name in zip(spread(heights, gap, 0.0, 1.0), names, strict=True):
         ax.annotate(
@@ -152,10 +140,7 @@ def spread(heights: FloatArray, gap: float, low: float = -np.inf, high: float = 
     """
     if not len(heights):
         return heights
-    order = np.argsort(heights, kind="stable")
-    shifted = heights[order] - gap * np.arange(len(heights))
-    level = isotonic_regression(shifted).x
-    level = np.clip(level, low, high - gap * (len(heights) - 1))
+    order, steps = np.argsort(heights, kind="stable"), gap * np.arange(len(heights))
     result: FloatArray = np.empty(len(heights))
-    result[order] = level + gap * np.arange(len(heights))
+    result[order] = np.clip(isotonic_regression(heights[order] - steps).x, low, high - steps[-1]) + steps
     return result

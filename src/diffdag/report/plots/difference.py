@@ -15,7 +15,8 @@ from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
 from matplotlib.text import Text
 
-from diffdag.report.layout.layout import Curve, Point
+from diffdag.report.format import ends
+from diffdag.report.layout.layout import Curve, Point, arrowhead
 from diffdag.report.layout.picture import (
     FONT,
     FONT_SIZE,
@@ -25,6 +26,8 @@ from diffdag.report.layout.picture import (
     SAMPLE,
     LegendItem,
     Picture,
+    opacity,
+    strokes,
 )
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.chart import quiet_about_glyphs
@@ -61,49 +64,49 @@ def plot_difference(result: Difference, ax: Axes | None = None, *, theme: ThemeN
     ax.set_aspect("equal", adjustable="box")
     box = ax.get_window_extent()
     scale = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi
-    _paint(Brush(ax, colours, scale, picture.origin), picture)
-    return ax
-
-
-def _paint(brush: Brush, picture: Picture) -> None:
-    middle = picture.width / 2
+    brush, middle = Brush(ax, colours, scale, picture.origin), picture.width / 2
     if not picture.names:
         brush.write("no change found", (middle, picture.height / 2))
     for number, line in enumerate(picture.caption):
         brush.write(line, (middle, picture.height - (number + 0.5) * LINE_HEIGHT))
-    looks = zip(picture.edges, picture.strokes, picture.opacities, strict=True)
-    for (edge, stroke, opacity), curve in zip(looks, picture.layout.curves, strict=True):
-        brush.edge(edge.kind, stroke, opacity, curve)
-    for name, lines, size, centre in zip(
-        picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True
-    ):
-        brush.node(lines, centre, size, unresolved=name in picture.unresolved)
+    brush.graph(picture, result)
     for item in picture.legend:
         brush.sample(item)
+    return ax
 
 
 @dataclass(frozen=True)
 class Brush:
-    """Draws the parts of a picture; those of the layout from `origin` on.
-
-    Parameters
-    ----------
-    ax : Axes
-    theme : Theme
-    scale : float
-        What one point of the natural size is on the page, in points.
-    origin : (float, float)
-    """
+    """Draws the parts of a picture; those of the layout from `origin` on."""
 
     ax: Axes
     theme: Theme
-    scale: float
+    scale: float  # what one point of the natural size is on the page, in points
     origin: Point
 
     def _at(self, point: Point) -> Point:
         return point[0] + self.origin[0], point[1] + self.origin[1]
 
-    def edge(self, kind: str, width: float, opacity: float, curve: Curve) -> None:
+    def graph(self, picture: Picture, result: Difference, *, idle: float = 1.0) -> None:
+        """The edges and variables of a result, at the places that it may share with other comparisons.
+
+        `idle` is the opacity of variables that no edge joins.
+        """
+        own = {edge.key: edge for edge in result.edge_list}
+        placed = zip(picture.edges, picture.layout.curves, strict=True)
+        curves = {edge.key: curve for edge, curve in placed if edge.key in own}
+        drawn = [own[key] for key in curves]
+        for edge, stroke in zip(drawn, strokes(drawn, picture.edges), strict=True):
+            self._edge(edge.kind, stroke, opacity(edge), curves[edge.key])
+        busy = set(ends(drawn))
+        boxes = zip(picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True)
+        for name, lines, size, centre in boxes:
+            seen, (x, y) = 1.0 if name in busy else idle, self._at(centre)
+            self._box((x, y), size, name in result.unresolved, seen)
+            for k, line in enumerate(lines):
+                self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=seen)
+
+    def _edge(self, kind: str, width: float, opacity: float, curve: Curve) -> None:
         """An edge along its curve, with its head if it has one."""
         points, codes = [self._at(curve.start)], [Path.MOVETO]
         for piece in curve.pieces:
@@ -125,26 +128,8 @@ class Brush:
         )  # fmt: skip
 
     def _head(self, kind: str, opacity: float, tip: Point, base: Point) -> None:
-        (x, y), (bx, by) = tip, base
-        across = ((by - y) * 0.42, (x - bx) * 0.42)
-        corners = [tip, (bx + across[0], by + across[1]), (bx - across[0], by - across[1])]
-        colour = self.theme.kinds[kind]
-        self.ax.add_patch(Polygon(corners, color=colour, linewidth=0, alpha=opacity, zorder=3, clip_on=False))
-
-    def node(
-        self,
-        lines: list[str],
-        centre: Point,
-        size: tuple[float, float],
-        *,
-        unresolved: bool = False,
-        opacity: float = 1.0,
-    ) -> None:
-        """A variable: its box and the lines of its name."""
-        x, y = self._at(centre)
-        self._box((x, y), size, unresolved, opacity)
-        for k, line in enumerate(lines):
-            self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=opacity)
+        look: dict[str, Any] = {"color": self.theme.kinds[kind], "alpha": opacity, "linewidth": 0, "zorder": 3}
+        self.ax.add_patch(Polygon(arrowhead(tip, base), clip_on=False, **look))
 
     def _box(self, centre: Point, size: tuple[float, float], unresolved: bool, opacity: float = 1.0) -> None:
         width, height = size
@@ -180,14 +165,10 @@ class Brush:
         self, text: str, at: Point, *, align: Literal["left", "center"] = "center", opacity: float = 1.0
     ) -> None:
         """One line of text in the size of the picture."""
-        placed: dict[str, Any] = {
-            "horizontalalignment": align,
-            "verticalalignment": "center_baseline",
-            "clip_on": False,
-        }
+        placed: dict[str, Any] = {"ha": align, "va": "center_baseline", "clip_on": False, "zorder": 4}
         plain: dict[str, Any] = {"parse_math": False, "usetex": False, "family": FONT, "color": self.theme.ink}
         plain["alpha"] = None if opacity == 1.0 else opacity
-        self.ax.add_artist(_Name(at[0], at[1], text, zorder=4, **placed, **plain))
+        self.ax.add_artist(_Name(at[0], at[1], text, **placed, **plain))
 
 
 class _Name(Text):

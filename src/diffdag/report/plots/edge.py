@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from diffdag._base.errors import InputError
-from diffdag.report.format import NumberFormat, by_size
+from diffdag.report.format import NumberFormat, by_size, kind_words
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs, style_axes
 
@@ -59,9 +59,8 @@ def plot_edge(
         _draw_cloud(ax, cloud, looks[number], f"{label}: slope {show(cloud.slope)}", number)
     _label(ax, scatter)
     style_axes(ax, colours)
-    arrow = "→" if edge.directed else "—"
-    ends = [short(name, NAME_CHARACTERS) for name in (edge.source, edge.target)]
-    title = f"{ends[0]} {arrow} {ends[1]}: {edge.kind.replace('-', ' ')}"
+    start, end = (short(name, NAME_CHARACTERS) for name in (edge.source, edge.target))
+    title = f"{start} {'→' if edge.directed else '—'} {end}: {kind_words(edge.kind)}"
     ax.set_title(title, loc="left", fontsize=LABEL + 1, color=colours.ink, parse_math=False)
     legend = ax.legend(fontsize=SMALL, labelcolor=colours.ink, framealpha=0.85, facecolor=colours.background)
     legend.get_frame().set_edgecolor(colours.faint)
@@ -87,12 +86,10 @@ def _draw_cloud(ax: Axes, cloud: Cloud, colour: str, label: str, number: int) ->
     """Points, or a band in their place, and the line; the second condition differs in shape as well."""
     ends = np.array([cloud.low, cloud.high])
     heights = cloud.intercept + cloud.slope * ends
-    marker = MARKERS[number] if cloud.x else None
+    marker, fill = MARKERS[number] if cloud.x else None, "none" if number == 0 else colour
     if cloud.x:
-        ax.scatter(
-            cloud.x, cloud.y, s=16, marker=MARKERS[number], alpha=0.55, zorder=2,
-            facecolors="none" if number == 0 else colour, edgecolors=colour, linewidths=0.8,
-        )  # fmt: skip
+        points: dict[str, Any] = {"facecolors": fill, "edgecolors": colour, "linewidths": 0.8}
+        ax.scatter(cloud.x, cloud.y, s=16, marker=marker, alpha=0.55, zorder=2, **points)
     else:
         ax.fill_between(
             ends, heights - cloud.noise, heights + cloud.noise, color=colour, alpha=0.18, linewidth=0, zorder=1
@@ -100,7 +97,7 @@ def _draw_cloud(ax: Axes, cloud: Cloud, colour: str, label: str, number: int) ->
     ax.plot(
         ends, heights, color=colour, linewidth=2.4, linestyle=LINES[number], zorder=3,
         label=f" {label}" if label.startswith("_") else label,  # matplotlib hides names that start so
-        marker=marker, markevery=[], markerfacecolor="none" if number == 0 else colour,
+        marker=marker, markevery=[], markerfacecolor=fill,
     )  # fmt: skip
 
 

@@ -60,13 +60,8 @@ def plot_precision(
         ax.set_axis_off()
         ax.text(0.5, 0.5, "no difference found", ha="center", va="center", color=colours.ink)
         return ax
-    image = ax.imshow(
-        values,
-        cmap=LinearSegmentedColormap.from_list("difference", colours.diverging),
-        vmin=-1.0,
-        vmax=1.0,
-        interpolation="nearest",
-    )
+    shades = LinearSegmentedColormap.from_list("difference", colours.diverging)
+    image = ax.imshow(values, cmap=shades, vmin=-1.0, vmax=1.0, interpolation="nearest")
     _write_names(ax, colours, shown)
     _draw_bar(ax, colours, image, f"precision, {first} minus {second}, scaled")
     title = "Difference of the precision matrices, causes first"
@@ -122,14 +117,12 @@ def _write_names(ax: Axes, theme: Theme, names: list[str]) -> None:
     style: dict[str, Any] = {"fontsize": max(3.0, min(SMALL, 0.78 * room)), "parse_math": False}
     ax.set_xticks(range(len(names)), names, rotation=90, color=theme.ink, **style)
     ax.set_yticks(range(len(names)), names, color=theme.ink, **style)
-    ax.tick_params(length=0)
-    for spine in ax.spines.values():
-        spine.set_color(theme.faint)
+    ax.spines[:].set_color(theme.faint)
     # Thin lines between the cells lead the eye from a cell to its names.
-    ax.set_xticks(np.arange(0.5, len(names) - 1), minor=True)
-    ax.set_yticks(np.arange(0.5, len(names) - 1), minor=True)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(np.arange(0.5, len(names) - 1), minor=True)
     ax.grid(which="minor", color=theme.faint, linewidth=0.4)
-    ax.tick_params(which="minor", length=0)
+    ax.tick_params(which="both", length=0)
 
 
 def _draw_bar(ax: Axes, theme: Theme, image: AxesImage, words: str) -> None:

@@ -1,6 +1,6 @@
 """Where to write names beside points so that they hide as little as possible.
 
-One name after the other takes the cheapest of some rings of places around its point: greedy labelling of point
+One name after the other takes the best of some rings of places around its point: greedy labelling of point
 features, the simplest method compared by Christensen, Marks and Shieber (1995).
 """
 
@@ -11,24 +11,16 @@ import numpy as np
 from diffdag._base.arrays import FloatArray
 
 ANGLES = np.linspace(0, 2 * np.pi, 24, endpoint=False)
-# What one name may cost: for its share under another name, for each dot and each piece of a line under it, for
-# pointing to the centre, and for each height of a name it is away.
+# The penalty of a place: for the share of the name under another one, for each dot and each piece of a line
+# under it, for pointing to the centre, and for each height of the name it is away.
 OVERLAP, DOT, LINE, INWARDS, AWAY = 40.0, 6.0, 1.0, 0.8, 0.35
 RINGS = (1.2, 1.8, 2.6, 3.6, 5.0, 7.0)  # heights of a name
 
 
 def place_labels(points: FloatArray, sizes: FloatArray, lines: FloatArray, centre: FloatArray) -> FloatArray:
-    """Centres of the names of some points.
+    """Return the centres of the names of points (m, 2), away from `centre` where nothing else decides.
 
-    Parameters
-    ----------
-    points : ndarray, shape (m, 2)
-    sizes : ndarray, shape (m, 2)
-        Width and height of each name, in the points' units.
-    lines : ndarray, shape (k, 2)
-        Points along what is drawn besides.
-    centre : ndarray, shape (2,)
-        Names are moved away from here.
+    `sizes` (m, 2) are widths and heights of the names, `lines` (k, 2) points along what is drawn besides.
 
     Examples
     --------
@@ -43,10 +35,10 @@ def place_labels(points: FloatArray, sizes: FloatArray, lines: FloatArray, centr
     for k in outside_first:
         places = _candidates(points[k], sizes[k])
         boxes = np.hstack([places - sizes[k] / 2, places + sizes[k] / 2])
-        cost = OVERLAP * _overlaps(boxes, placed) / sizes[k].prod()
-        cost += DOT * _inside(boxes, points) + LINE * _inside(boxes, lines)
-        cost += _detour(places - points[k], points[k] - centre, sizes[k, 1])
-        best = int(np.argmin(cost))
+        penalty = OVERLAP * _overlaps(boxes, placed) / sizes[k].prod()
+        penalty += DOT * _inside(boxes, points) + LINE * _inside(boxes, lines)
+        penalty += _detour(places - points[k], points[k] - centre, sizes[k, 1])
+        best = int(np.argmin(penalty))
         result[k] = places[best]
         placed = np.vstack([placed, boxes[best]])
     return result
@@ -77,5 +69,5 @@ def _inside(boxes: FloatArray, points: FloatArray) -> FloatArray:
 def _detour(steps: FloatArray, outwards: FloatArray, height: float) -> FloatArray:
     length = np.linalg.norm(steps, axis=1)
     along = steps @ outwards / (length * max(float(np.linalg.norm(outwards)), 1e-9))
-    cost: FloatArray = AWAY * length / height - INWARDS * along
-    return cost
+    penalty: FloatArray = AWAY * length / height - INWARDS * along
+    return penalty

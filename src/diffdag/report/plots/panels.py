@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from diffdag.report.format import printable
-from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, opacity, strokes, text_width
+from diffdag._base.words import plural
+from diffdag.report.format import by_size, printable
+from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, text_width
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
-from diffdag.results.difference import Difference
 
 if TYPE_CHECKING:
+    from diffdag.results.difference import Difference
     from diffdag.results.differences import Differences
-    from diffdag.results.records import Edge
 
 # Panels side by side, as long as they are narrower than this together.
 ACROSS, WIDEST = 4, 1500.0
 GAP, PAD = 18.0, 14.0  # between panels, and within their frames
 PALE = 0.35  # opacity of variables that take no part in a comparison
 TITLE_CHARACTERS = 40
-Key = tuple[str, str, bool]
 
 
 def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figure:
@@ -33,7 +33,6 @@ def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figur
     titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
     legend, foot = whole.legend_within(grid.width)
-    foot = foot + 22.0 if legend else 0.0
     width = max([grid.width, *map(legend_end, legend)])
     page = (width + 2 * MARGIN, grid.height + foot + 2 * MARGIN)
     figure = Figure(figsize=(page[0] / 72, page[1] / 72), facecolor=colours.background)
@@ -44,7 +43,7 @@ def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figur
         origin = ((grid.panel[0] - whole.layout.width) / 2, PAD)
         brush = Brush(ax, colours, 1.0, origin)
         _draw_frame(brush, grid.panel, lines)
-        _draw_comparison(brush, whole, one)
+        brush.graph(whole, one, idle=PALE)
     if legend:
         brush = Brush(_axes(figure, (0.0, 0.0, width, foot), page), colours, 1.0, (0.0, 0.0))
         for item in legend:
@@ -85,59 +84,27 @@ def _axes(figure: Figure, box: tuple[float, float, float, float], page: tuple[fl
 
 def _title(pair: tuple[str, str], changes: int) -> list[str]:
     first, second = map(printable, pair)
-    count = f"{changes} change{'' if changes == 1 else 's'}" if changes else "no change found"
-    words = f"From {first} to {second}"
-    return [*textwrap.wrap(words, TITLE_CHARACTERS, break_on_hyphens=False), count]
-
-
-def _key(edge: Edge) -> Key:
-    return edge.source, edge.target, edge.directed
+    count = plural(changes, "change") if changes else "no change found"
+    return [*textwrap.wrap(f"From {first} to {second}", TITLE_CHARACTERS, break_on_hyphens=False), count]
 
 
 def all_changes(result: Differences) -> Difference:
     """All changes of all comparisons, each as large as it gets, in one graph."""
-    largest: dict[Key, Edge] = {}
-    for row in result.by_edge.values():
-        for edge in row.values():
-            known = largest.setdefault(_key(edge), edge)
-            if abs(edge.delta or 0.0) > abs(known.delta or 0.0):
-                largest[_key(edge)] = edge
     some = next(iter(result.pairs.values()))
     loose = {name for one in result.pairs.values() for name in one.unresolved}
-    return Difference(
-        method=some.method,
-        variables=some.variables,
-        invariant=(),
+    return replace(
+        some,
         unresolved=tuple(name for name in some.variables if name in loose),
         order=tuple((name,) for name in result.order),
-        edge_list=tuple(largest.values()),
-        delta_entries=some.delta_entries,
-        samples=None,
-        settings={},
+        edge_list=tuple(by_size(tuple(row.values()))[0] for row in result.by_edge),
+        scatters=(),
     )
 
 
 def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:
     width, height = size
+    look: dict[str, Any] = {"facecolor": "none", "edgecolor": brush.theme.faint, "clip_on": False}
     style = "round,pad=0,rounding_size=8"
-    frame = FancyBboxPatch(
-        (0.0, 0.0), width, height, boxstyle=style, facecolor="none", edgecolor=brush.theme.faint
-    )
-    brush.ax.add_patch(frame).set_clip_on(False)
+    brush.ax.add_patch(FancyBboxPatch((0.0, 0.0), width, height, boxstyle=style, **look))
     for number, line in enumerate(title):
         brush.write(line, (width / 2, height - PAD - (number + 0.5) * LINE_HEIGHT))
-
-
-def _draw_comparison(brush: Brush, whole: Picture, result: Difference) -> None:
-    """Draw one comparison at the places that all comparisons share."""
-    own = {_key(edge): edge for edge in result.edge_list}
-    curves = {_key(edge): curve for edge, curve in zip(whole.edges, whole.layout.curves, strict=True)}
-    drawn = [own[key] for key in curves if key in own]
-    for edge, stroke in zip(drawn, strokes(drawn, whole.edges), strict=True):
-        brush.edge(edge.kind, stroke, opacity(edge), curves[_key(edge)])
-    busy = {name for edge in drawn for name in (edge.source, edge.target)}
-    for name, lines, size, centre in zip(
-        whole.names, whole.lines, whole.sizes, whole.layout.centres, strict=True
-    ):
-        loose = name in result.unresolved
-        brush.node(lines, centre, size, unresolved=loose, opacity=1.0 if name in busy else PALE)
