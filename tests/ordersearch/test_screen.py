@@ -164,7 +164,7 @@ def test_notes_give_the_reason_for_screening():
     )
     assert "1 variable of 201 were screened" in screening_note(201, 200, 400)
     assert "because the search can take at most 200." in screening_note(400, 200, 400)
-    assert "because screen= allows at most 2." in screening_note(10, 2, 5, 2)
+    assert "because the option max_variables allows at most 2." in screening_note(10, 2, 5, 2)
     assert "because 5 rows can order at most 3." in screening_note(10, 3, 5, 3)
 
 

@@ -15,7 +15,7 @@ from scipy.signal import lfilter
 
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
-from diffdag.ordersearch.search import Problem
+from diffdag.ordersearch.search import Problem, walk_from
 from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
 from diffdag.tables.align import align_tables
 from diffdag.trust.checks.moments_checks import (
@@ -27,7 +27,7 @@ from diffdag.trust.checks.moments_checks import (
 )
 from diffdag.trust.checks.outliers import _change, outlying
 from diffdag.trust.checks.residual_view import View, _part, causal_names
-from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals, order_costs
+from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals
 from diffdag.trust.checks.row_checks import (
     _curvature,
     _repeated,
@@ -321,7 +321,8 @@ def test_dynamic_programming_agrees_with_all_orders():
     one, two = reversed_pair(300)
     problem = problem_of(one, two)
     everything = AllOrders(problem)
-    costs = {order: order_costs(problem, list(order)) for order in itertools.permutations(range(5))}
+    walked = {order: walk_from(problem, order) for order in itertools.permutations(range(5))}
+    costs = {order: (found.score - problem.base, found.costs) for order, found in walked.items()}
     assert everything.best == pytest.approx(min(total for total, _ in costs.values()), abs=1e-6)
     for members in ((0,), (0, 1), (1, 2, 4)):
         rest = [k for k in range(5) if k not in members]

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import fdtr, fdtrc
 
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.moments import Moments
@@ -187,3 +189,9 @@ def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
     """
     contrast = np.append(-coefficients, 1.0)
     return max(float(contrast @ scatter @ contrast), 0.0)
+
+
+def equal_variances(ratio: ArrayLike, free1: ArrayLike, free2: ArrayLike) -> FloatArray:
+    """Two-sided p-values of Fisher's test of a ratio of variances, given their degrees of freedom."""
+    tails = np.minimum(fdtr(free1, free2, ratio), fdtrc(free1, free2, ratio))
+    return np.asarray(np.minimum(1.0, 2 * tails), dtype=np.float64)

@@ -6,7 +6,7 @@ likelihood ratio of a changed intercept is ``g(S + i) - g(S)`` with ``g(S) = N/2
 The sum of all is the same for all arrangements; but changed intercepts are rare, so the arrangement that needs
 fewest explains best. Minimal is the sum of
 
-    min(likelihood ratio, price)
+    min(likelihood ratio, penalty)
 
 Arrangements that differ in the order of changed variables only cost the same. Of these the one counts whose
 likelihood ratios are least alike, so that the order of the columns does not decide.
@@ -28,7 +28,7 @@ from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 
 # Up to so many variables all arrangements are compared; of more, EFFORT / variables starts, within limits.
 EXACT, EFFORT, FEWEST, MOST = 11, 90, 1, 4
-# A descent goes through these shares of the price: low prices lead away from where no move pays at once.
+# A descent goes through these shares of the penalty: low penalties lead away from where no move pays at once.
 SHARES = (0.25, 0.5, 1.0)
 # What a move has to gain.
 GRAIN = 1e-6
@@ -40,7 +40,7 @@ TIE = 1e-7
 class Run:
     """Variables to arrange: scatter and mean difference given what precedes them, see the header.
 
-    `lead` is the ``d' W^-1 d`` of what precedes, `prices` are those of the run's positions, `before` what is
+    `lead` is the ``d' W^-1 d`` of what precedes, `penalties` are those of the run's positions, `before` what is
     known.
     """
 
@@ -48,7 +48,7 @@ class Run:
     apart: FloatArray
     lead: float
     rows: int
-    prices: FloatArray
+    penalties: FloatArray
     before: BoolArray
 
     def ratio(self, distance: FloatArray) -> FloatArray:
@@ -99,7 +99,7 @@ def _best_of_all(run: Run) -> IndexArray:
             now = sets[(size == count) & inside[:, i]]
             rest = now ^ (1 << i)
             own = np.maximum(ratio[now] - ratio[rest], 0.0)
-            tried = cost[rest] + np.minimum(own, run.prices[count - 1]) + TIE * np.sqrt(own)
+            tried = cost[rest] + np.minimum(own, run.penalties[count - 1]) + TIE * np.sqrt(own)
             better = (tried < cost[now]) & (needs[i] & ~rest == 0)
             cost[now[better]], last[now[better]] = tried[better], i
     arrangement, left = np.zeros(m, np.intp), len(sets) - 1
@@ -157,28 +157,28 @@ def moves(run: Run, arrangement: IndexArray, share: float) -> tuple[FloatArray, 
     of the inverse of R does the same for what comes after it. With these, the distance ``d' W^-1 d`` of the
     first s variables with i added, or taken away, takes a division; costs are differences of its logarithm.
     """
-    block, price = np.ix_(arrangement, arrangement), share * run.prices
+    block, penalty = np.ix_(arrangement, arrangement), share * run.penalties
     root = np.linalg.cholesky(run.scatter[block]).T
     inverse = solve_triangular(root, np.eye(len(root)))
     part = inverse.T @ run.apart[arrangement]
     distance = run.lead + np.concatenate([[0.0], np.cumsum(part**2)])
     here = run.ratio(distance)
-    spent = np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(here), price))])
+    spent = np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(here), penalty))])
     upper = np.tri(len(root), dtype=bool).T
 
     variance = np.cumsum((root**2)[::-1], axis=0)[::-1]
     mean = np.cumsum((root * part[:, None])[::-1], axis=0)[::-1]
     with_it = run.ratio(distance[:-1, None] + np.where(upper, mean**2 / np.where(upper, variance, 1.0), 0.0))
-    passed = np.where(upper[1:], np.minimum(np.diff(with_it, axis=0), price[1:, None]), 0.0)
-    earlier = np.minimum(with_it - here[:-1, None], price[:, None]) - spent[1:] + spent[:-1, None]
+    passed = np.where(upper[1:], np.minimum(np.diff(with_it, axis=0), penalty[1:, None]), 0.0)
+    earlier = np.minimum(with_it - here[:-1, None], penalty[:, None]) - spent[1:] + spent[:-1, None]
     earlier[:-1] += np.cumsum(passed[::-1], axis=0)[::-1]
 
     precision = np.cumsum(inverse.T**2, axis=0)
     mean = np.cumsum(inverse.T * part[:, None], axis=0)
     taken = np.where(upper.T, mean**2 / np.where(upper.T, precision, 1.0), 0.0)
     without = run.ratio(np.maximum(distance[1:, None] - taken, 0.0))
-    passed = np.where(upper.T[:-1], np.minimum(np.diff(without, axis=0), price[:-1, None]), 0.0)
-    later = np.minimum(here[1:, None] - without, price[:, None]) - spent[1:, None] + spent[:-1]
+    passed = np.where(upper.T[:-1], np.minimum(np.diff(without, axis=0), penalty[:-1, None]), 0.0)
+    later = np.minimum(here[1:, None] - without, penalty[:, None]) - spent[1:, None] + spent[:-1]
     later[1:] += np.cumsum(passed, axis=0)
 
     change = np.where(upper, earlier, later)

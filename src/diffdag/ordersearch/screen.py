@@ -76,7 +76,7 @@ def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> st
     most = most_variables(rows)
     reason = f"{rows} rows can order" if most < MOST else "the search can take"
     if asked is not None and asked < most:
-        most, reason = asked, "screen= allows"
+        most, reason = asked, "the option max_variables allows"
     return (
         f"{plural(p - kept, 'variable')} of {p} were screened out before the search, because {reason} "
         f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol, Self
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
+from diffdag.ordersearch.core.joint_walk import PairBatch, walk_jointly
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.core.state import new_space
 from diffdag.ordersearch.core.walk import walk
@@ -45,44 +46,6 @@ GRAIN, FINEST = 0.05, 1e-7
 # Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
 FAR, FAR_TURNED = 100.0, 10.0
 ROUNDING = 1e-3
-
-
-class Landscape(Protocol):
-    """What the search has to know of a score over orders: of one pair of conditions, or of several."""
-
-    @property
-    def p(self) -> int:
-        """Number of variables."""
-
-    @property
-    def unit(self) -> float:
-        """The price of a change."""
-
-    @property
-    def base(self) -> float:
-        """The score if nothing changes, the same for all orders."""
-
-    @property
-    def before(self) -> BoolArray:
-        """Who has to precede whom."""
-
-    def requiring(self, before: BoolArray) -> Self:
-        """The same with other knowledge about the order."""
-
-    def tabulate(self) -> tuple[FloatArray, IntArray]:
-        """Cost of every variable behind every set, and what changes there; see `dynamic.tabulate`."""
-
-    def walk(
-        self,
-        place: IntArray,
-        steps: tuple[int, int],
-        sweeps: int,
-        careful: int,
-        limits: tuple[float, float],
-        seed: int,
-        moving: BoolArray,
-    ) -> Found:
-        """One walk from `place`, which it changes; limits are grain and far of `walk`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +81,7 @@ class Problem:
 
     @property
     def unit(self) -> float:
-        """The price of a change."""
+        """The penalty of a change."""
         return float(self.rules.table[CHANGE, 0])
 
     @cached_property
@@ -143,33 +106,90 @@ class Problem:
         tabulate(new_space(self.first, EXHAUSTIVE), self.pooled, self.rules, costs, changes)
         return costs, changes
 
-    def walk(
-        self,
-        place: IntArray,
-        steps: tuple[int, int],
-        sweeps: int,
-        careful: int,
-        limits: tuple[float, float],
-        seed: int,
-        moving: BoolArray,
-    ) -> Found:
-        """One walk from `place`."""
-        p = self.p
-        cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    def walk(self, place: IntArray, *how: Any) -> Found:
+        """One walk from `place`, which it changes; `how` are the arguments of `walk.walk` from `steps` on."""
         space = new_space(self.first, EXHAUSTIVE)
-        walked = (steps, sweeps, careful, *limits, seed)
-        above = walk(space, self.pooled, self.rules, place, *walked, moving, cost, changed, separate)
-        return Found(tuple(place.tolist()), self.base + float(above), changed, separate)
+        return _walked(self.base, place, partial(walk, space, self.pooled, self.rules), how)
+
+
+@dataclass(frozen=True, eq=False)
+class JointProblem:
+    """Several pairs of conditions over the same variables, with the same knowledge about their order."""
+
+    pairs: tuple[Problem, ...]
+
+    @property
+    def p(self) -> int:
+        """Number of variables."""
+        return self.pairs[0].p
+
+    @property
+    def unit(self) -> float:
+        """The penalty of a change."""
+        return float(np.mean([pair.unit for pair in self.pairs]))
+
+    @cached_property
+    def base(self) -> float:
+        """The score if nothing changes."""
+        return sum(pair.base for pair in self.pairs)
+
+    @property
+    def before(self) -> BoolArray:
+        """Who has to precede whom."""
+        return self.pairs[0].before
+
+    def requiring(self, before: BoolArray) -> JointProblem:
+        """The same with other knowledge about the order."""
+        return JointProblem(tuple(pair.requiring(before) for pair in self.pairs))
+
+    @cached_property
+    def tables(self) -> list[tuple[FloatArray, IntArray]]:
+        """Costs and changes of each pair behind every set, where the variables are few."""
+        return [pair.tabulate() for pair in self.pairs]
+
+    def tabulate(self) -> tuple[FloatArray, IntArray]:
+        """Cost of every variable behind every set, and what changes in some pair; see `dynamic.tabulate`."""
+        costs = np.sum([own for own, _ in self.tables], axis=0)
+        return costs, np.bitwise_or.reduce([changes for _, changes in self.tables])
+
+    def read_along(self, order: Sequence[int]) -> list[Found]:
+        """What an order says about each pair."""
+        if self.p > DYNAMIC:
+            return [walk_from(pair, order) for pair in self.pairs]
+        parts = zip(self.pairs, self.tables, strict=True)
+        return [read_along(order, pair.base, *tables) for pair, tables in parts]
+
+    def walk(self, place: IntArray, *how: Any) -> Found:
+        """One walk from `place`, which it changes; changed and separate say what changes in some pair."""
+        spaces = [new_space(pair.first, EXHAUSTIVE) for pair in self.pairs]
+        rules = [pair.rules for pair in self.pairs]
+        real, whole, stack = map(np.stack, zip(*spaces, strict=True))
+        batch = PairBatch(
+            real,
+            whole,
+            stack,
+            np.stack([pair.pooled for pair in self.pairs]),
+            np.array([(rule.n1, rule.n2) for rule in rules]),
+            np.stack([rule.table for rule in rules]),
+            np.stack([rule.limits for rule in rules]),
+            rules[0].equal,
+            self.before,
+            self.unit,
+            np.zeros(len(rules), np.int64),
+            np.zeros(len(rules), bool),
+        )
+        return _walked(self.base, place, partial(walk_jointly, batch), how)
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """An order and what it says: the score, changed coefficients [effect, cause], changed variances."""
+    """An order and what it says: score, changed coefficients [effect, cause], changed variances, node costs."""
 
     order: tuple[int, ...]
     score: float
     changed: BoolArray
     separate: BoolArray
+    costs: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +202,15 @@ class Optimum:
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
 
 
+def _walked(base: float, place: IntArray, walk: Callable[..., float], how: tuple[Any, ...]) -> Found:
+    p = len(place)
+    costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    score = base + float(walk(place, *how, costs, changed, separate))
+    return Found(tuple(place.tolist()), score, changed, separate, costs)
+
+
 def walk_from(
-    problem: Landscape,
+    problem: Problem | JointProblem,
     order: Sequence[int] | IntArray,
     *,
     steps: tuple[int, int] = (0, 0),
@@ -197,29 +224,54 @@ def walk_from(
     """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
     p = problem.p
     moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
-    limits = (max(grain * problem.unit, FINEST), far * problem.unit)
-    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, limits, seed, moving)
+    limits = max(grain * problem.unit, FINEST), far * problem.unit
+    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, *limits, seed, moving)
 
 
 def search_orders(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+    problem: Problem | JointProblem,
+    rng: np.random.Generator,
+    jobs: int,
+    progress: ProgressCallback | None = None,
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
     `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
     """
-    p, before = problem.p, problem.before
-    if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
-        best = walk_from(problem, np.argsort(before.sum(axis=0)))
+    if _total(problem.before):
+        best = walk_from(problem, np.argsort(problem.before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
-    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
+    return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
+
+
+def search_jointly(
+    problems: Sequence[Problem], rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+) -> list[Optimum]:
+    """The order with the least sum of scores, and what it says about each pair.
+
+    All results have the same order; margins say what the sum rises by if a direction is reversed.
+    """
+    if len(problems) == 1 or _total(problems[0].before):  # nothing to share, or to search
+        return [search_orders(problem, rng, jobs, progress) for problem in problems]
+    joint = JointProblem(tuple(problems))
+    optimum = search_orders(joint, rng, jobs, progress)
+    # Rounding can make a change appear here that was not worth its penalty there: its direction is not settled.
+    return [
+        replace(optimum, best=best, margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)})
+        for best in joint.read_along(optimum.best.order)
+    ]
+
+
+def _total(before: BoolArray) -> bool:
+    """Whether the order is known, so that nothing is left to search."""
+    return bool(before.sum() == len(before) * (len(before) - 1) // 2)
 
 
 def _edges(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
-def _compare_all(problem: Landscape) -> Optimum:
+def _compare_all(problem: Problem | JointProblem) -> Optimum:
     p, before = problem.p, problem.before
     costs, changes = problem.tabulate()
     order, scores, last = np.empty(p, np.int64), np.empty(len(costs)), np.empty(len(costs), np.int64)
@@ -238,18 +290,20 @@ def _compare_all(problem: Landscape) -> Optimum:
 
 def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
     """What tables of costs and changes say about an order."""
-    p, members, score = len(order), 0, base
-    changed, separate = np.zeros((p, p), bool), np.zeros(p, bool)
+    p, members = len(order), 0
+    changed, separate, own = np.zeros((p, p), bool), np.zeros(p, bool), np.zeros(p)
     for i in order:
         bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
-        changed[i], separate[i] = bits[:p], bits[p]
-        score += float(costs[members, i])
+        changed[i], separate[i], own[i] = bits[:p], bits[p], costs[members, i]
         members |= 1 << i
-    return Found(tuple(order), score, changed, separate)
+    return Found(tuple(order), base + float(own.sum()), changed, separate, own)
 
 
 def _walk_many(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+    problem: Problem | JointProblem,
+    rng: np.random.Generator,
+    jobs: int,
+    progress: ProgressCallback | None = None,
 ) -> Optimum:
     found: list[Found] = []
     first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
@@ -281,11 +335,11 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 
-def _agree(problem: Landscape, found: Found, best: Found) -> bool:
+def _agree(problem: Problem | JointProblem, found: Found, best: Found) -> bool:
     """Whether two walks found the same, but for what is a matter of chance.
 
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
-    of many changes some are hardly worth their price.
+    of many changes some are hardly worth their penalty.
     """
     near = problem.unit * max(1.0, problem.p * NEAR)
     apart = np.count_nonzero(found.changed != best.changed)
@@ -335,7 +389,7 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
     return [function(*task, *shared) for task in tasks]
 
 
-def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Found:
+def _descend(order: IntArray, steps: int, seed: int, problem: Problem | JointProblem) -> Found:
     """Anneal, insert with quick costs, then with full ones."""
     start = _respect(order.tolist(), problem.before)
     return walk_from(
@@ -343,14 +397,14 @@ def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Foun
     )
 
 
-def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
+def _polish(problem: Problem | JointProblem, found: Found, effort: int = 0) -> Found:
     """Once more from where a walk ended, without crossing hills."""
     steps = (0, effort * problem.p**2)
     fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
     return min(found, fine, key=lambda item: item.score)
 
 
-def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
+def _turn(i: int, j: int, problem: Problem | JointProblem, best: Found) -> Found:
     """The best order found near the best one in which effect i precedes cause j."""
     before = problem.before
     if before[j, i]:

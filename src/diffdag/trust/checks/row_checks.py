@@ -121,8 +121,7 @@ def check_linearity(view: View) -> Check | None:
     names = [view.names[k] for k in np.argsort(-strength, kind="stable") if bent[k].any()]
     says = (
         f"effects on {join_names(names)} are curved, or their scale is: changed covariances can then come from "
-        "another range of the causes and not from a changed effect; transform the columns (logarithm), or use "
-        f"{option_words('covariance', 'spearman')} if scales alone are bent"
+        "another range of the causes and not from a changed effect; transform the columns (logarithm)"
     )
     return Check("linearity", False, says, least, limit)
 
