@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import fdtr, fdtrc
 
@@ -191,7 +191,7 @@ def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
     return max(float(contrast @ scatter @ contrast), 0.0)
 
 
-def equal_variances(ratio: ArrayLike, free1: ArrayLike, free2: ArrayLike) -> FloatArray:
+def equal_variances(ratio: Any, free1: Any, free2: Any) -> FloatArray:
     """Two-sided p-values of Fisher's test of a ratio of variances, given their degrees of freedom."""
     tails = np.minimum(fdtr(free1, free2, ratio), fdtrc(free1, free2, ratio))
     return np.asarray(np.minimum(1.0, 2 * tails), dtype=np.float64)
