@@ -150,7 +150,7 @@ def test_skewness_and_kurtosis_are_tested_as_by_scipy(n, seed):
 def test_curvature_is_a_t_test_of_a_square_in_a_regression():
     rng = np.random.default_rng(2)
     table = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4))
-    z = _curvature(_part(table, 60.0), 4)
+    z = _curvature(_part(table, 60.0, np.arange(len(table))), 4)
     for s, t in ((0, 1), (1, 3), (0, 2)):
         design = np.column_stack([np.ones(60), table[:, :t], (table[:, s] - table[:, s].mean()) ** 2])
         beta, rss, *_ = np.linalg.lstsq(design, table[:, t], rcond=None)
@@ -231,7 +231,7 @@ def test_what_is_left_without_rows_is_what_a_fit_without_them_gives():
     _, (first, second) = draw(n=300)
     first[17, [0, 4]] = 30, 30
     names = tuple("abcdef")
-    view = View(names, (_part(first, 300.0), _part(second, 300.0)))
+    view = View(names, tuple(_part(table, 300.0, np.arange(len(table))) for table in (first, second)))
     out = outlying(view.parts[0], 0, 4, 1)
     assert list(out) == [17]
     none = np.zeros(0, int)

@@ -1,13 +1,13 @@
-"""How an answer is judged: by its extended BIC, or by how far fits to halves of the rows agree.
+"""How a result is judged: by its extended BIC, or by how far fits to halves of the rows agree.
 
-An answer is an order of variables and, for each variable, the causes whose effect changed. With every variable
+A result is an order of variables and, for each variable, the causes whose effect changed. With every variable
 regressed on all that precede it, in both conditions at once, minus the log-likelihood without any change is the
-same for all orders. So answers are compared by what their changes alter,
+same for all orders. So results are compared by what their changes alter,
 
     criterion = sum over variables of [ -loglik with its changes + loglik without ] * free rows / rows
                 + (1/2 log N + 2 gamma log p) * changed effects + (1/2 log N + gamma log p) * changed noise
 
-with N rows, and p variables, in all: 0 is the answer that nothing changed, less is better. A noise variance
+with N rows, and p variables, in all: 0 is the result that nothing changed, less is better. A noise variance
 counts as changed where that pays. Variables outside the order would come last and change nothing.
 
 Stability needs no likelihood. With xi the share of halves in which a pair of variables changed,
@@ -47,24 +47,12 @@ if TYPE_CHECKING:
 GAMMA = 1.5
 # Settings up to this instability count as stable.
 STABLE = 0.05
-# Two variances are fitted only where they gain this share of their price with the coefficients for one.
+# Two variances are fitted only where they gain this share of their penalty with the coefficients for one.
 SUSPECT = 0.25
 
 
 def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
-    """Extended BIC of a fit, on the scale of log-likelihoods, relative to no change at all.
-
-    Parameters
-    ----------
-    fit : OrderFit or PaperFit
-        The fit; an undirected edge takes the direction that fits better.
-    gamma : float
-        Weight of the number of possible changes; 0 is the ordinary BIC.
-
-    Returns
-    -------
-    float
-        Infinite where there are too few rows for the regressions.
+    """Extended BIC of a fit relative to no change at all; infinite with too few rows for the regressions.
 
     Examples
     --------
@@ -101,24 +89,10 @@ def order_criterion(
     equal_noise: bool = False,
     gamma: float = GAMMA,
 ) -> float:
-    """Extended BIC of changed edges along an order, relative to no change at all.
+    """Extended BIC of changed edges along an order, relative to no change at all; 0 for `gamma` is the BIC.
 
-    Parameters
-    ----------
-    first, second : Moments
-        Of all variables of the order, at least.
-    order : sequence of str
-        Variables, causes first.
-    edges : sequence of Edge
-        What changed; an undirected edge takes the direction that fits better.
-    free : sequence of str
-        Variables before all others whose order among themselves is open: they go where they fit best.
-    total : int, optional
-        Number of all variables, if some have no moments.
-    equal_noise : bool
-        Whether it is known that no noise variance changed.
-    gamma : float
-        Weight of the number of possible changes; 0 is the ordinary BIC.
+    An undirected edge takes the direction that fits better. Variables in `free` come before all others; their
+    order among themselves is open, and they go where they fit best. `total` counts those without moments too.
     """
     causes: dict[str, set[str]] = {name: set() for name in first.names}
     either: dict[str, set[str]] = {name: set() for name in first.names}
@@ -166,23 +140,18 @@ class _Judge:
         wanted = self.causes[name] | self.either[name]
         changed = [place[other] for other in earlier if other in wanted]
         try:
-            calm = self._residuals(target, before, (), False)
-            one = self._residuals(target, before, changed, False) if changed else calm
+            both = self.first, self.second
+            calm = regress_jointly(*both, target, before, (), False).squares
+            one = regress_jointly(*both, target, before, changed, False).squares if changed else calm
             base, share = self._together(calm), free_rows / rows
             cost = (self._together(one) - base) * share + self.penalty * len(changed)
             if (self._together(one) - self._apart(one)) * share < SUSPECT * self.noise_penalty:
                 return cost
-            two = self._residuals(target, before, changed, True)
+            two = regress_jointly(*both, target, before, changed, True).squares
         except np.linalg.LinAlgError:
             return math.inf
         apart = (self._apart(two) - base) * share + self.penalty * len(changed) + self.noise_penalty
         return min(cost, apart)
-
-    def _residuals(
-        self, target: int, before: Sequence[int], changed: Sequence[int], separate: bool
-    ) -> tuple[float, float]:
-        """Residual sums of squares of each condition."""
-        return regress_jointly(self.first, self.second, target, before, changed, separate).squares
 
     def _together(self, sums: tuple[float, float]) -> float:
         """Minus the log-likelihood with one variance, up to a constant."""

@@ -65,16 +65,8 @@ def measure(
 ) -> Difference:
     """Give the changes weights and intervals from rows that had no part in finding them.
 
-    Parameters
-    ----------
-    result : Difference
-        The difference that was found.
-    fit : OrderFit
-        The fit it comes from, on other rows.
-    first, second : Moments
-        Of the rows to measure on, over the variables that were kept.
-    before : ndarray of bool
-        ``before[a, b]`` if it is known that variable a precedes b, of those that were kept.
+    The moments are of those rows, over the variables that were kept; `fit` is on the others. ``before[a, b]``
+    if it is known that a precedes b.
     """
     for moments, label in ((first, "first"), (second, "second")):  # a wild row may be among these only
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
@@ -112,7 +104,7 @@ def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
     while waiting and len(found) < MOST_ORDERS:
         current = waiting.pop(0)
         for order in _neighbours(current.order, np.flatnonzero(current.changed.any(axis=1)).tolist()):
-            if order in seen or len(found) == MOST_ORDERS or not _allowed(order, before):
+            if order in seen or len(found) == MOST_ORDERS or np.tril(before[np.ix_(order, order)]).any():
                 continue
             seen.add(order)
             other = walk_from(problem, order)
@@ -120,11 +112,6 @@ def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
                 waiting.append(other)
                 found.append(other)
     return [Structure.of(fit.first.names, item) for item in found]
-
-
-def _allowed(order: tuple[int, ...], before: BoolArray) -> bool:
-    """Whether an order agrees with what is known."""
-    return not np.tril(before[np.ix_(order, order)]).any()
 
 
 def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:

@@ -107,7 +107,7 @@ def _lost(
     lost = abs(1 - without / with_them) if with_them else 0.0
     if not (falls or lost > MOVED):
         return None
-    return Carried(lost, name, [part.rows(out) for part, out in zip(view.parts, rows, strict=True)])
+    return Carried(lost, name, [part.places[out] for part, out in zip(view.parts, rows, strict=True)])
 
 
 def outlying(part: Part, s: int | None, t: int, count: int) -> IndexArray:
