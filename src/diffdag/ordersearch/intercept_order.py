@@ -19,6 +19,7 @@ move to the place that lowers the sum most: one triangular factor tells what eve
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +75,8 @@ def arrange(run: Run) -> tuple[IndexArray, FloatArray]:
     else:
         rng, given = np.random.default_rng(0), np.arange(m)
         starts = min(MOST, max(FEWEST, EFFORT // m))
-        begin = [given, *(_shuffled(run.before, rng) for _ in range(starts - 1))]
+        shuffled = (np.argsort(rng.permutation(m)).tolist() for _ in range(starts - 1))
+        begin = [given, *(np.array(respect_known(order, run.before)) for order in shuffled)]
         ends = [(given, moves(run, given, 1.0)[1]), *(_descend(run, start) for start in begin)]
         arrangement = min(ends, key=lambda end: end[1])[0]
     block = np.ix_(arrangement, arrangement)
@@ -109,15 +111,14 @@ def _best_of_all(run: Run) -> IndexArray:
     return arrangement
 
 
-def _shuffled(before: BoolArray, rng: np.random.Generator) -> IndexArray:
-    """A random arrangement that respects what is known."""
-    rank = rng.permutation(len(before))
-    left, arrangement = np.ones(len(before), bool), np.zeros(len(before), np.intp)
-    for t in range(len(before)):
-        free = np.flatnonzero(left & ~before[left].any(axis=0))
-        arrangement[t] = free[np.argmin(rank[free])]
-        left[arrangement[t]] = False
-    return arrangement
+def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
+    """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
+    left, result = list(order), []
+    while left:
+        free = next(node for node in left if not before[left, node].any())
+        left.remove(free)
+        result.append(free)
+    return result
 
 
 def _descend(run: Run, arrangement: IndexArray) -> tuple[IndexArray, float]:

@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.linalg import solve_triangular
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag.model.regression import equal_variances, regress_jointly
+from diffdag.model.regression import equal_variances, minus_loglik, regress_jointly
 from diffdag.ordersearch.intercept_order import GRAIN, Run, arrange, moves
 from diffdag.results.records import MeanChange, NoiseChange
 from diffdag.tables.moments import Moments
@@ -189,11 +189,9 @@ class _Model:
             about = self.first, self.second, i, sorted(earlier)
             fit = regress_jointly(*about, changed, i in self.separate)
             without = regress_jointly(*about, (), False)
-            both = np.array([self.first.n, self.second.n])
-            rows, squares = both.sum(), np.array(fit.squares)
-            one = rows / 2 * np.log(squares.sum() / rows)
-            own = (both / 2 * np.log(squares / both)).sum() if i in self.separate else one
-            self.seen[key] = float(own - rows / 2 * np.log(sum(without.squares) / rows))
+            rows = self.first.n, self.second.n
+            own = minus_loglik(fit.squares, rows, i in self.separate)
+            self.seen[key] = own - minus_loglik(without.squares, rows, False)
         return self.seen[key]
 
 

@@ -1,8 +1,8 @@
 """The search over orders: all of them where the variables are few, annealed walks from many starts elsewhere.
 
-The walks run side by side, in rounds of fixed size, each with random numbers of its own: the answer does not
+The walks run side by side, in rounds of fixed size, each with random numbers of its own: the result does not
 depend on how many run at a time. Rounds become longer until two walks have found the changes of the best one;
-how many did is part of the answer. Then every direction found is reversed, and the order adapted to that.
+how many did is part of the result. Then every direction found is reversed, and the order adapted to that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from itertools import count
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from diffdag.ordersearch.core.joint_walk import PairBatch, walk_jointly
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
 from diffdag.ordersearch.core.state import new_space
 from diffdag.ordersearch.core.walk import walk
+from diffdag.ordersearch.intercept_order import respect_known
 from diffdag.ordersearch.penalty import penalties
 
 Edge = tuple[int, int]
@@ -96,7 +98,7 @@ class Problem:
         return self.rules.before
 
     def requiring(self, before: BoolArray) -> Problem:
-        """The same with other knowledge about the order."""
+        """Return the problem with other knowledge about the order."""
         return replace(self, rules=self.rules._replace(before=before))
 
     def tabulate(self) -> tuple[FloatArray, IntArray]:
@@ -139,7 +141,7 @@ class JointProblem:
         return self.pairs[0].before
 
     def requiring(self, before: BoolArray) -> JointProblem:
-        """The same with other knowledge about the order."""
+        """Return the problem with other knowledge about the order."""
         return JointProblem(tuple(pair.requiring(before) for pair in self.pairs))
 
     @cached_property
@@ -181,6 +183,9 @@ class JointProblem:
         return _walked(self.base, place, partial(walk_jointly, batch), how)
 
 
+Landscape: TypeAlias = Problem | JointProblem
+
+
 @dataclass(frozen=True, eq=False)
 class Found:
     """An order and what it says: score, changed coefficients [effect, cause], changed variances, node costs."""
@@ -210,7 +215,7 @@ def _walked(base: float, place: IntArray, walk: Callable[..., float], how: tuple
 
 
 def walk_from(
-    problem: Problem | JointProblem,
+    problem: Landscape,
     order: Sequence[int] | IntArray,
     *,
     steps: tuple[int, int] = (0, 0),
@@ -229,7 +234,7 @@ def walk_from(
 
 
 def search_orders(
-    problem: Problem | JointProblem,
+    problem: Landscape,
     rng: np.random.Generator,
     jobs: int,
     progress: ProgressCallback | None = None,
@@ -271,7 +276,7 @@ def _edges(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
-def _compare_all(problem: Problem | JointProblem) -> Optimum:
+def _compare_all(problem: Landscape) -> Optimum:
     p, before = problem.p, problem.before
     costs, changes = problem.tabulate()
     order, scores, last = np.empty(p, np.int64), np.empty(len(costs)), np.empty(len(costs), np.int64)
@@ -281,10 +286,8 @@ def _compare_all(problem: Problem | JointProblem) -> Optimum:
     for i, j in _edges(best):
         reverse = before.copy()
         reverse[i, j] = True
-        turned = (
-            np.inf if before[j, i] else problem.base + float(best_order(costs, reverse, scores, last, order))
-        )
-        margins[i, j] = turned - score
+        other = np.inf if before[j, i] else float(best_order(costs, reverse, scores, last, order))
+        margins[i, j] = problem.base + other - score
     return Optimum(best, 0, 0, margins)
 
 
@@ -300,7 +303,7 @@ def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: In
 
 
 def _walk_many(
-    problem: Problem | JointProblem,
+    problem: Landscape,
     rng: np.random.Generator,
     jobs: int,
     progress: ProgressCallback | None = None,
@@ -311,15 +314,15 @@ def _walk_many(
         tasks = [
             (rng.permutation(problem.p), effort * problem.p**2, int(rng.integers(2**31))) for _ in range(walks)
         ]
-        found += _spread(_descend, tasks, (problem,), jobs, _counter(progress, len(found), walks, "walks"))
+        found += _spread(_descend, tasks, (problem,), jobs, progress, len(found), "walks")
         best = min(found, key=lambda item: item.score)
         if sum(_agree(problem, item, best) for item in found) > 1:
             break
     best = _polish(problem, best, LAST)
     turned: dict[Edge, Found] = {}
     while new := [edge for edge in _edges(best) if edge not in turned]:
-        count = _counter(progress, len(turned), len(new), "directions reversed")
-        turned |= zip(new, _spread(_turn, new, (problem, best), jobs, count), strict=True)
+        others = _spread(_turn, new, (problem, best), jobs, progress, len(turned), "directions reversed")
+        turned |= zip(new, others, strict=True)
         better = min(turned.values(), key=lambda item: item.score)
         if better.score < best.score - ROUNDING:
             best = _polish(problem, better)
@@ -335,7 +338,7 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 
-def _agree(problem: Problem | JointProblem, found: Found, best: Found) -> bool:
+def _agree(problem: Landscape, found: Found, best: Found) -> bool:
     """Whether two walks found the same, but for what is a matter of chance.
 
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
@@ -346,27 +349,19 @@ def _agree(problem: Problem | JointProblem, found: Found, best: Found) -> bool:
     return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
 
 
-def _counter(progress: ProgressCallback | None, done: int, new: int, what: str) -> Callable[[], None]:
-    """What to call when one of some new walks ends."""
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total, what)
-
-    total = done + new
-    return count
-
-
 def _spread(
     function: Callable[..., Found],
     tasks: Sequence[tuple[Any, ...]],
     shared: tuple[Any, ...],
     jobs: int,
-    count: Callable[[], None],
+    progress: ProgressCallback | None,
+    before: int,
+    what: str,
 ) -> list[Found]:
-    """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
+    """Results of a function for some tasks, side by side if there are threads or a cluster for that.
+
+    `progress` counts on from those done before.
+    """
     alone = jobs == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
     size = 1 if alone else -(-len(tasks) // (4 * jobs))
@@ -376,11 +371,12 @@ def _spread(
         if alone
         else run_all(_do_parcel, parcels, shared=shared, jobs=jobs, prefer="threads")
     )
-    parts = {}
+    parts, counter = {}, count(before + 1)
     for number, part in done:
         parts[number] = part
-        for _ in part:
-            count()
+        if progress is not None:
+            for _ in part:
+                progress(next(counter), before + len(tasks), what)
     return [item for number in range(len(parcels)) for item in parts[number]]
 
 
@@ -389,22 +385,22 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
     return [function(*task, *shared) for task in tasks]
 
 
-def _descend(order: IntArray, steps: int, seed: int, problem: Problem | JointProblem) -> Found:
+def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Found:
     """Anneal, insert with quick costs, then with full ones."""
-    start = _respect(order.tolist(), problem.before)
+    start = respect_known(order.tolist(), problem.before)
     return walk_from(
         problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, grain=GRAIN, seed=seed
     )
 
 
-def _polish(problem: Problem | JointProblem, found: Found, effort: int = 0) -> Found:
+def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
     """Once more from where a walk ended, without crossing hills."""
     steps = (0, effort * problem.p**2)
     fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
     return min(found, fine, key=lambda item: item.score)
 
 
-def _turn(i: int, j: int, problem: Problem | JointProblem, best: Found) -> Found:
+def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     """The best order found near the best one in which effect i precedes cause j."""
     before = problem.before
     if before[j, i]:
@@ -420,22 +416,12 @@ def _turn(i: int, j: int, problem: Problem | JointProblem, best: Found) -> Found
     for mover, pivot, after in ((i, j, 0), (j, i, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
-        start = _respect(order, reverse)
+        start = respect_known(order, reverse)
         found.append(
             walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
         )
     if problem.p <= MIDDLE:
-        steps, start = (0, TURNED * problem.p**2), _respect(best.order, reverse)
+        steps, start = (0, TURNED * problem.p**2), respect_known(best.order, reverse)
         found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))
     nearest = min(found, key=lambda item: item.score)
     return _polish(turned, nearest) if nearest.score < best.score + problem.unit else nearest
-
-
-def _respect(order: Sequence[int], before: BoolArray) -> list[int]:
-    """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
-    left, result = list(order), []
-    while left:
-        free = next(node for node in left if not before[left, node].any())
-        left.remove(free)
-        result.append(free)
-    return result

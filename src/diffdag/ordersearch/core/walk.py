@@ -129,7 +129,7 @@ def _anneal(
         if rise <= 0 or np.random.random() < math.exp(-rise * heat):  # noqa: NPY002
             if not swapped:
                 swap(space, t)
-            _note_swap(space, t, memory)
+            memory.sets[t + 1] = memory.sets[t] ^ memory.code[space.whole[ORDER, t]]
             upper[t], cost[t] = cost[t], upper[t]
             lower[t], cost[t + 1] = cost[t + 1], lower[t]
             known[t + 1] = False
@@ -164,11 +164,6 @@ def _new_memory(space: Workspace) -> Memory:
     for t in range(p):
         sets[t + 1] = sets[t] ^ code[space.whole[ORDER, t]]
     return Memory(code, sets, np.zeros(MEMORY, np.int64), np.empty(MEMORY))
-
-
-@spliced
-def _note_swap(space: Workspace, t: int, memory: Memory) -> None:
-    memory.sets[t + 1] = memory.sets[t] ^ memory.code[space.whole[ORDER, t]]
 
 
 @spliced

@@ -32,7 +32,7 @@ EXPLAINED = 0.004  # share of an own part's variance that a square has to explai
 def check_normality(view: View, resampled: bool = False) -> Check | None:
     """Skewness and kurtosis of own parts in each table; None with fewer than 20 rows.
 
-    `resampled` is whether the answer has confidence from resamples already.
+    `resampled` is whether the result has confidence from resamples already.
     """
     parts = view.parts
     if min(part.worth for part in parts) < FEWEST:
