@@ -19,10 +19,9 @@ from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
-from diffdag.ordersearch.core.joint_walk import PairBatch, walk_jointly
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
-from diffdag.ordersearch.core.state import new_space
-from diffdag.ordersearch.core.walk import walk
+from diffdag.ordersearch.core.state import Workspace, new_space
+from diffdag.ordersearch.core.walk import PairBatch, walk
 from diffdag.ordersearch.intercept_order import respect_known
 from diffdag.ordersearch.penalty import penalties
 
@@ -111,7 +110,7 @@ class Problem:
     def walk(self, place: IntArray, *how: Any) -> Found:
         """One walk from `place`, which it changes; `how` are the arguments of `walk.walk` from `steps` on."""
         space = new_space(self.first, EXHAUSTIVE)
-        return _walked(self.base, place, partial(walk, space, self.pooled, self.rules), how)
+        return _walked(self.base, place, partial(walk, space, self.pooled, self.rules, None, self.unit), how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +173,11 @@ class JointProblem:
             np.array([(rule.n1, rule.n2) for rule in rules]),
             np.stack([rule.table for rule in rules]),
             np.stack([rule.limits for rule in rules]),
-            rules[0].equal,
-            self.before,
-            self.unit,
             np.zeros(len(rules), np.int64),
-            np.zeros(len(rules), bool),
         )
-        return _walked(self.base, place, partial(walk_jointly, batch), how)
+        first = Workspace(real[0], whole[0], stack[0])
+        together = partial(walk, first, batch.pooled[0], rules[0], batch, self.unit)
+        return _walked(self.base, place, together, how)
 
 
 Landscape: TypeAlias = Problem | JointProblem
