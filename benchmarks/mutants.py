@@ -56,9 +56,7 @@ ROOT = HERE.parent
 # Mutated folders; each is tested by the folder of the same name, since other tests would only confirm those.
 FOLDERS = ("paper", "ordersearch", "precision")
 # Compiled code does not warn: whole numbers wrap around, and 1 / 0 is infinite.
-COMPILED = [
-    f"ordersearch.core.{name}" for name in ("state", "subset", "score", "dynamic", "walk", "joint_walk")
-]
+COMPILED = [f"ordersearch.core.{name}" for name in ("state", "subset", "score", "dynamic", "walk")]
 SILENT = [f"RuntimeWarning:diffdag.{name}" for name in (*COMPILED, "precision.descent")]
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
 for said in ("pytest.PytestAssertRewriteWarning", *SILENT):
