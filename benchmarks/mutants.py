@@ -57,7 +57,7 @@ ROOT = HERE.parent
 FOLDERS = ("paper", "ordersearch", "precision")
 # Compiled code does not warn: whole numbers wrap around, and 1 / 0 is infinite.
 COMPILED = [f"ordersearch.core.{name}" for name in ("state", "subset", "score", "dynamic", "walk")]
-SILENT = [f"RuntimeWarning:diffdag.{name}" for name in (*COMPILED, "ordersearch.joint", "precision.descent")]
+SILENT = [f"RuntimeWarning:diffdag.{name}" for name in (*COMPILED, "precision.descent")]
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
 for said in ("pytest.PytestAssertRewriteWarning", *SILENT):
     OPTIONS += ["-W", f"ignore::{said}"]

@@ -15,8 +15,14 @@ from scipy.sparse import csr_array
 
 import diffdag as dd
 from diffdag.conditions import GIVEN_THE_ORDER, NO_SHARED_ORDER
-from diffdag.ordersearch.joint import JointProblem, search_jointly
-from diffdag.ordersearch.search import Problem, _walk_many, search_orders, walk_from
+from diffdag.ordersearch.search import (
+    JointProblem,
+    Problem,
+    _walk_many,
+    search_jointly,
+    search_orders,
+    walk_from,
+)
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange
 from diffdag.tables.groups import split_groups
 

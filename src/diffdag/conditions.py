@@ -256,7 +256,7 @@ def _search(
     steps: list[_Comparison], options: ModelOptions, callback: ProgressCallback | None
 ) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
-    from diffdag.ordersearch.joint import search_jointly  # noqa: PLC0415 - numba takes a second to import
+    from diffdag.ordersearch.search import search_jointly  # noqa: PLC0415 - numba takes a second to import
 
     steps = _screen(steps, options, callback)
     settings = options.order_settings(callback)

@@ -189,7 +189,7 @@ class TestJournal:
         def search(*_, **__):
             raise InputError("all is well so far")
 
-        monkeypatch.setattr("diffdag.ordersearch.joint.search_jointly", search)
+        monkeypatch.setattr("diffdag.ordersearch.search.search_jointly", search)
         capsys.readouterr()
         refusal = "resamples-bootstrap.journal: a run with other settings, or on other data, was begun here"
         for other, message in (

@@ -14,7 +14,7 @@ import pytest
 import diffdag
 
 PACKAGE = "diffdag.ordersearch"
-MODULES = {"state": "core.state", "score": "core.score", "search": "search", "joint": "joint"}
+MODULES = {"state": "core.state", "score": "core.score", "search": "search"}
 
 
 @pytest.fixture(scope="session")

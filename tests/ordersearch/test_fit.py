@@ -30,7 +30,7 @@ def optimum_of(order, margins, separate=(), starts=0, reached=0):
     changed = np.zeros((p, p), bool)
     for i, j in margins:
         changed[i, j] = True
-    best = Found(tuple(order), 7.0, changed, np.isin(np.arange(p), separate))
+    best = Found(tuple(order), 7.0, changed, np.isin(np.arange(p), separate), np.zeros(p))
     return Optimum(best, starts, reached, dict(margins))
 
 

@@ -12,7 +12,7 @@ from diffdag.ordersearch.intercept_order import Run, arrange, moves
 
 
 def draw(m, seed, rows=60, known=0.0):
-    """A run with correlated variables of which some means moved, and prices that rise."""
+    """A run with correlated variables of which some means moved, and penalties that rise."""
     rng = np.random.default_rng(seed)
     table = rng.standard_normal((rows, m)) @ rng.standard_normal((m, m))
     scale = np.sqrt((table**2).sum(axis=0))
@@ -39,7 +39,7 @@ def ratios_of(run, order):
 
 
 def cost_of(run, order, share=1.0):
-    return np.minimum(ratios_of(run, order), share * run.prices).sum()
+    return np.minimum(ratios_of(run, order), share * run.penalties).sum()
 
 
 def admissible(run, order):

@@ -27,7 +27,7 @@ def problems_of(plain, seed, count=1, before=None):
 
 
 def landscape_of(plain, problems):
-    return problems[0] if len(problems) == 1 else plain.joint.JointProblem(tuple(problems))
+    return problems[0] if len(problems) == 1 else plain.search.JointProblem(tuple(problems))
 
 
 def some_knowledge():
@@ -161,7 +161,7 @@ def test_each_pair_reads_the_common_order_for_itself(plain):
     problems = problems_of(plain, 880426, 2)
     order = (2, 0, 3, 1)
     for found, problem in zip(
-        plain.joint.JointProblem(tuple(problems)).read_along(order), problems, strict=True
+        plain.search.JointProblem(tuple(problems)).read_along(order), problems, strict=True
     ):
         said = walk_from(problem, order)
         assert found.score == pytest.approx(said.score)
@@ -261,7 +261,7 @@ def test_a_long_walk_loses_no_accuracy():
 def test_the_joint_search_finds_the_best_common_order(plain):
     problems = problems_of(plain, 880427, 2)
     literal, rng = Literal(plain, problems), np.random.default_rng(0)
-    optima = plain.joint.search_jointly(problems, rng, 1)
+    optima = plain.search.search_jointly(problems, rng, 1)
     assert optima[0].best.order == optima[1].best.order
     scores = {order: literal.total(order, careful=True) for order in itertools.permutations(range(4))}
     assert scores[optima[0].best.order] == pytest.approx(min(scores.values()))
@@ -271,10 +271,10 @@ def test_the_joint_search_finds_the_best_common_order(plain):
             turned = min(s for order, s in scores.items() if order.index(i) < order.index(j))
             assert margin == pytest.approx(turned - min(scores.values()), abs=1e-6)
     assert {(optimum.starts, optimum.reached) for optimum in optima} == {(0, 0)}
-    (alone,) = plain.joint.search_jointly(problems[:1], rng, 1)
+    (alone,) = plain.search.search_jointly(problems[:1], rng, 1)
     assert alone.best.score == pytest.approx(search_orders(problems[0], rng, 1).best.score)
     line = np.tril(np.ones((4, 4), bool), -1)  # the last first
-    given = plain.joint.search_jointly([problem.requiring(line) for problem in problems], rng, 1)
+    given = plain.search.search_jointly([problem.requiring(line) for problem in problems], rng, 1)
     assert all(allowed(optimum.best.order, line) and not optimum.starts for optimum in given)
 
 
@@ -319,12 +319,12 @@ class Hills:
         for i, j in self.edges[missing:]:
             changed[i, j] = order.index(j) < order.index(i)
         known = self.scores.get(order, 100.0) if score is None else score
-        return Found(order, known, changed, np.zeros(self.p, bool))
+        return Found(order, known, changed, np.zeros(self.p, bool), np.zeros(self.p))
 
-    def walk(self, place, steps, sweeps, careful, limits, seed, moving):
+    def walk(self, place, steps, sweeps, careful, grain, far, seed, moving):
         order = tuple(place.tolist())
         assert allowed(order, self.before)
-        self.asked.append((order, steps, sweeps, careful, limits, tuple(np.flatnonzero(moving).tolist())))
+        self.asked.append((order, steps, sweeps, careful, (grain, far), tuple(np.flatnonzero(moving).tolist())))
         if steps[0] == 0:
             return self.found(order)
         end = next(self.ends, 1000.0)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffdag.ordersearch.joint import JointProblem
-from diffdag.ordersearch.search import Problem, search_orders, walk_from
+from diffdag.ordersearch.search import JointProblem, Problem, search_orders, walk_from
 
 
 def main() -> None:

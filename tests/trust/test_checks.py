@@ -15,7 +15,7 @@ from scipy.signal import lfilter
 
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
-from diffdag.ordersearch.search import Problem
+from diffdag.ordersearch.search import Problem, walk_from
 from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
 from diffdag.tables.align import align_tables
 from diffdag.trust.checks.moments_checks import (
@@ -27,7 +27,7 @@ from diffdag.trust.checks.moments_checks import (
 )
 from diffdag.trust.checks.outliers import _change, outlying
 from diffdag.trust.checks.residual_view import View, _part, causal_names
-from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals, order_costs
+from diffdag.trust.checks.reversals import AllOrders, block_cost, check_reversals
 from diffdag.trust.checks.row_checks import (
     _curvature,
     _repeated,
@@ -150,7 +150,7 @@ def test_skewness_and_kurtosis_are_tested_as_by_scipy(n, seed):
 def test_curvature_is_a_t_test_of_a_square_in_a_regression():
     rng = np.random.default_rng(2)
     table = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 4))
-    z = _curvature(_part(table, 60.0), 4)
+    z = _curvature(_part(table, 60.0, np.arange(len(table))), 4)
     for s, t in ((0, 1), (1, 3), (0, 2)):
         design = np.column_stack([np.ones(60), table[:, :t], (table[:, s] - table[:, s].mean()) ** 2])
         beta, rss, *_ = np.linalg.lstsq(design, table[:, t], rcond=None)
@@ -231,7 +231,7 @@ def test_what_is_left_without_rows_is_what_a_fit_without_them_gives():
     _, (first, second) = draw(n=300)
     first[17, [0, 4]] = 30, 30
     names = tuple("abcdef")
-    view = View(names, (_part(first, 300.0), _part(second, 300.0)))
+    view = View(names, tuple(_part(table, 300.0, np.arange(len(table))) for table in (first, second)))
     out = outlying(view.parts[0], 0, 4, 1)
     assert list(out) == [17]
     none = np.zeros(0, int)
@@ -321,7 +321,8 @@ def test_dynamic_programming_agrees_with_all_orders():
     one, two = reversed_pair(300)
     problem = problem_of(one, two)
     everything = AllOrders(problem)
-    costs = {order: order_costs(problem, list(order)) for order in itertools.permutations(range(5))}
+    walked = {order: walk_from(problem, order) for order in itertools.permutations(range(5))}
+    costs = {order: (found.score - problem.base, found.costs) for order, found in walked.items()}
     assert everything.best == pytest.approx(min(total for total, _ in costs.values()), abs=1e-6)
     for members in ((0,), (0, 1), (1, 2, 4)):
         rest = [k for k in range(5) if k not in members]

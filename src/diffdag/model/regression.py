@@ -6,11 +6,14 @@ coefficients are the weights and their usual standard errors apply. Both are in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import fdtr, fdtrc
 
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.moments import Moments
@@ -163,3 +166,15 @@ def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
     """
     contrast = np.append(-coefficients, 1.0)
     return max(float(contrast @ scatter @ contrast), 0.0)
+
+
+def minus_loglik(squares: tuple[float, float], rows: tuple[int, int], separate: bool) -> float:
+    """Minus the log-likelihood with one noise variance or, if separate, two; up to a constant."""
+    parts = zip(squares, rows, strict=True) if separate else [(sum(squares), sum(rows))]
+    return sum(n / 2 * math.log(total / n) for total, n in parts)
+
+
+def equal_variances(ratio: Any, free1: Any, free2: Any) -> FloatArray:
+    """Two-sided p-values of Fisher's test of a ratio of variances, given their degrees of freedom."""
+    tails = np.minimum(fdtr(free1, free2, ratio), fdtrc(free1, free2, ratio))
+    return np.asarray(np.minimum(1.0, 2 * tails), dtype=np.float64)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -21,7 +21,8 @@ from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
-from diffdag.results.records import Edge, MeanChange, NoiseChange, estimated_edge, model_edges
+from diffdag.results.places import placed
+from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -90,26 +91,10 @@ class Equation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrderFit:
-    """What the search over causal orders found on the moments of two conditions.
+    """What the search over causal orders found on the moments of two conditions."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        All variables.
-    first, second : Moments
-        Of the variables that were kept, in the order of the columns.
-    problem : Problem
-        What was searched: scaled scatter matrices, penalties, prior knowledge.
-    optimum : Optimum
-        The best order, how often it was reached, and the margin of each direction.
-    settings : OrderSettings
-        What the user asked for.
-    screened : Screened
-        Which columns were kept.
-    """
-
-    names: tuple[str, ...]
-    first: Moments
+    names: tuple[str, ...]  # all variables
+    first: Moments  # of the variables that were kept, in the order of the columns
     second: Moments
     problem: Problem
     optimum: Optimum
@@ -166,15 +151,13 @@ class OrderFit:
     @cached_property
     def difference(self) -> Difference:
         """Edges, changed noise variances and intercepts, and what a user should know."""
-        edges = tuple(_estimated_edges(self))
-        structure, known = self.structure, self.problem.before
-        mechanisms = list(structure.order), structure.causes, structure.separate, known
-        noise, means = changed_mechanisms(self.first, self.second, *mechanisms)
-        members = self.kept
-        out = [name for k, name in enumerate(self.names) if k not in set(members)]
-        note = screening_note(
-            len(self.names), len(members), min(self.first.n, self.second.n), self.settings.max_variables
+        edges, found, members = tuple(_estimated_edges(self)), self.structure, self.kept
+        noise, means = changed_mechanisms(
+            self.first, self.second, found.order, found.causes, found.separate, self.problem.before
         )
+        out = [name for k, name in enumerate(self.names) if k not in set(members)]
+        rows = min(self.first.n, self.second.n)
+        note = screening_note(len(self.names), len(members), rows, self.settings.max_variables)
         return Difference(
             edge_list=edges,
             variables=self.names,
@@ -185,7 +168,8 @@ class OrderFit:
             notes=(*([note] if out else []), *_notes(self)),
             noise_list=noise,
             mean_list=means,
-            **_places(self, noise, means),
+            method="order",
+            **placed(edges, self.first.names),
         )
 
 
@@ -198,22 +182,10 @@ def fit_samples(
     screened: Screened,
     optimum: Optimum | None = None,
 ) -> OrderFit:
-    """Search over orders of what was kept.
+    """Search over orders of the variables that were kept, of which the moments are.
 
-    Parameters
-    ----------
-    names : tuple of str
-        All variables.
-    first, second : Moments
-        Of the variables that were kept.
-    before : ndarray of bool
-        ``before[a, b]`` if it is known that a precedes b, of those.
-    settings : OrderSettings
-        What the user asked for.
-    screened : Screened
-        Which columns were kept.
-    optimum : Optimum, optional
-        The outcome of a search that was done already, together with other pairs of conditions.
+    ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
+    done already, together with other pairs of conditions.
     """
     problem = settings.problem(first, second, before, len(names))
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
@@ -245,25 +217,21 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
     directed = {(i, j) for i, causes in fit.structure.causes.items() for j in causes} - fit.tied
     # Along a given order that is not the models' own, edges are those of regressions.
     structural = all(first.weights[edge] != second.weights[edge] for edge in directed)
-    edges = (*model_edges(directed, first, second), *_undirected(fit)) if structural else _estimated_edges(fit)
-    noise = tuple(_exact_noise(fit, first, second))
+    exact = *model_edges(directed, first, second), *_undirected(fit)
+    edges = exact if structural else tuple(_estimated_edges(fit))
+    own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
+    noise = [(*own[k], own[k][1] / own[k][2]) for k in sorted(fit.structure.separate)]
     return Difference(
-        edge_list=tuple(edges),
+        method="order",
+        edge_list=edges,
         variables=first.names,
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
         settings={**_described(fit), "rows": rows},
         notes=tuple(_notes(fit)),
-        noise_list=noise,
-        **_places(fit, noise, ()),
+        noise_list=tuple(NoiseChange(*change) for change in noise),
+        **placed(edges, first.names),
     )
-
-
-def _exact_noise(fit: OrderFit, first: LinearSEM, second: LinearSEM) -> Iterator[NoiseChange]:
-    """Variables whose noise variance differs, with the models' variances where those differ."""
-    for k in sorted(fit.structure.separate):
-        before, after = float(first.noise_variances[k]), float(second.noise_variances[k])
-        yield NoiseChange(first.names[k], before, after, before / after)
 
 
 def _condition(sigma: FloatArray) -> float:
@@ -314,49 +282,21 @@ def _precision_difference(fit: OrderFit) -> FloatArray:
 def _described(fit: OrderFit) -> dict[str, object]:
     """The settings as people read them."""
     optimum = fit.optimum
+    how = "order given" if "order" in fit.settings.known else "all admissible orders compared"
+    if optimum.starts:
+        how = f"{optimum.reached} of {optimum.starts} starts found these changes"
     return {
         "noise": "equal" if fit.equal_noise else "auto",
         "penalty": fit.problem.unit,
         "penalty_factor": fit.settings.factor,
         "score": optimum.best.score,
-        "search": _how(optimum, fit.settings),
+        "search": how,
         "known_beforehand": list(fit.settings.known),
         "starts": optimum.starts,
         "starts_at_optimum": optimum.reached,
         "tie": TIE,
         "search_order": list(fit.search_order),
         "margins": fit.margins,
-    }
-
-
-def _how(optimum: Optimum, settings: OrderSettings) -> str:
-    """How far the best order can be trusted to be the best."""
-    if optimum.starts:
-        return f"{optimum.reached} of {optimum.starts} starts found these changes"
-    return "order given" if "order" in settings.known else "all admissible orders compared"
-
-
-def _places(fit: OrderFit, noise: Sequence[NoiseChange], means: Sequence[MeanChange]) -> dict[str, Any]:
-    """Where each variable stands, by name; one whose noise or intercept changed is not invariant."""
-    names, tied, structure = fit.first.names, fit.tied, fit.structure
-    moved = {change.variable for change in noise} | {change.variable for change in means}
-    active = {k for k, name in enumerate(names) if name in moved}
-    for i, causes in structure.causes.items():
-        active |= {i, *causes}
-    loose = {node for edge in tied for node in edge}
-    layers: dict[int, int] = {}
-    for i in structure.order:  # causes come first here, so that their layers are known
-        settled = [j for j in structure.causes.get(i, ()) if (i, j) not in tied]
-        if i not in loose and (settled or any(i in others for others in structure.causes.values())):
-            layers[i] = max((layers.get(j, -1) + 1 for j in settled), default=0)
-    return {
-        "method": "order",
-        "invariant": tuple(name for k, name in enumerate(names) if k not in active),
-        "unresolved": tuple(names[k] for k in sorted(loose)),
-        "order": tuple(
-            tuple(names[k] for k, own in sorted(layers.items()) if own == layer)
-            for layer in range(max(layers.values(), default=-1) + 1)
-        ),
     }
 
 

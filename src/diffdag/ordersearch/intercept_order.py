@@ -6,7 +6,7 @@ likelihood ratio of a changed intercept is ``g(S + i) - g(S)`` with ``g(S) = N/2
 The sum of all is the same for all arrangements; but changed intercepts are rare, so the arrangement that needs
 fewest explains best. Minimal is the sum of
 
-    min(likelihood ratio, price)
+    min(likelihood ratio, penalty)
 
 Arrangements that differ in the order of changed variables only cost the same. Of these the one counts whose
 likelihood ratios are least alike, so that the order of the columns does not decide.
@@ -19,6 +19,7 @@ move to the place that lowers the sum most: one triangular factor tells what eve
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 
 # Up to so many variables all arrangements are compared; of more, EFFORT / variables starts, within limits.
 EXACT, EFFORT, FEWEST, MOST = 11, 90, 1, 4
-# A descent goes through these shares of the price: low prices lead away from where no move pays at once.
+# A descent goes through these shares of the penalty: low penalties lead away from where no move pays at once.
 SHARES = (0.25, 0.5, 1.0)
 # What a move has to gain.
 GRAIN = 1e-6
@@ -40,7 +41,7 @@ TIE = 1e-7
 class Run:
     """Variables to arrange: scatter and mean difference given what precedes them, see the header.
 
-    `lead` is the ``d' W^-1 d`` of what precedes, `prices` are those of the run's positions, `before` what is
+    `lead` is the ``d' W^-1 d`` of what precedes, `penalties` are those of the run's positions, `before` what is
     known.
     """
 
@@ -48,7 +49,7 @@ class Run:
     apart: FloatArray
     lead: float
     rows: int
-    prices: FloatArray
+    penalties: FloatArray
     before: BoolArray
 
     def ratio(self, distance: FloatArray) -> FloatArray:
@@ -74,7 +75,8 @@ def arrange(run: Run) -> tuple[IndexArray, FloatArray]:
     else:
         rng, given = np.random.default_rng(0), np.arange(m)
         starts = min(MOST, max(FEWEST, EFFORT // m))
-        begin = [given, *(_shuffled(run.before, rng) for _ in range(starts - 1))]
+        shuffled = (np.argsort(rng.permutation(m)).tolist() for _ in range(starts - 1))
+        begin = [given, *(np.array(respect_known(order, run.before)) for order in shuffled)]
         ends = [(given, moves(run, given, 1.0)[1]), *(_descend(run, start) for start in begin)]
         arrangement = min(ends, key=lambda end: end[1])[0]
     block = np.ix_(arrangement, arrangement)
@@ -99,7 +101,7 @@ def _best_of_all(run: Run) -> IndexArray:
             now = sets[(size == count) & inside[:, i]]
             rest = now ^ (1 << i)
             own = np.maximum(ratio[now] - ratio[rest], 0.0)
-            tried = cost[rest] + np.minimum(own, run.prices[count - 1]) + TIE * np.sqrt(own)
+            tried = cost[rest] + np.minimum(own, run.penalties[count - 1]) + TIE * np.sqrt(own)
             better = (tried < cost[now]) & (needs[i] & ~rest == 0)
             cost[now[better]], last[now[better]] = tried[better], i
     arrangement, left = np.zeros(m, np.intp), len(sets) - 1
@@ -109,15 +111,14 @@ def _best_of_all(run: Run) -> IndexArray:
     return arrangement
 
 
-def _shuffled(before: BoolArray, rng: np.random.Generator) -> IndexArray:
-    """A random arrangement that respects what is known."""
-    rank = rng.permutation(len(before))
-    left, arrangement = np.ones(len(before), bool), np.zeros(len(before), np.intp)
-    for t in range(len(before)):
-        free = np.flatnonzero(left & ~before[left].any(axis=0))
-        arrangement[t] = free[np.argmin(rank[free])]
-        left[arrangement[t]] = False
-    return arrangement
+def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
+    """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
+    left, result = list(order), []
+    while left:
+        free = next(node for node in left if not before[left, node].any())
+        left.remove(free)
+        result.append(free)
+    return result
 
 
 def _descend(run: Run, arrangement: IndexArray) -> tuple[IndexArray, float]:
@@ -157,28 +158,28 @@ def moves(run: Run, arrangement: IndexArray, share: float) -> tuple[FloatArray, 
     of the inverse of R does the same for what comes after it. With these, the distance ``d' W^-1 d`` of the
     first s variables with i added, or taken away, takes a division; costs are differences of its logarithm.
     """
-    block, price = np.ix_(arrangement, arrangement), share * run.prices
+    block, penalty = np.ix_(arrangement, arrangement), share * run.penalties
     root = np.linalg.cholesky(run.scatter[block]).T
     inverse = solve_triangular(root, np.eye(len(root)))
     part = inverse.T @ run.apart[arrangement]
     distance = run.lead + np.concatenate([[0.0], np.cumsum(part**2)])
     here = run.ratio(distance)
-    spent = np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(here), price))])
+    spent = np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(here), penalty))])
     upper = np.tri(len(root), dtype=bool).T
 
     variance = np.cumsum((root**2)[::-1], axis=0)[::-1]
     mean = np.cumsum((root * part[:, None])[::-1], axis=0)[::-1]
     with_it = run.ratio(distance[:-1, None] + np.where(upper, mean**2 / np.where(upper, variance, 1.0), 0.0))
-    passed = np.where(upper[1:], np.minimum(np.diff(with_it, axis=0), price[1:, None]), 0.0)
-    earlier = np.minimum(with_it - here[:-1, None], price[:, None]) - spent[1:] + spent[:-1, None]
+    passed = np.where(upper[1:], np.minimum(np.diff(with_it, axis=0), penalty[1:, None]), 0.0)
+    earlier = np.minimum(with_it - here[:-1, None], penalty[:, None]) - spent[1:] + spent[:-1, None]
     earlier[:-1] += np.cumsum(passed[::-1], axis=0)[::-1]
 
     precision = np.cumsum(inverse.T**2, axis=0)
     mean = np.cumsum(inverse.T * part[:, None], axis=0)
     taken = np.where(upper.T, mean**2 / np.where(upper.T, precision, 1.0), 0.0)
     without = run.ratio(np.maximum(distance[1:, None] - taken, 0.0))
-    passed = np.where(upper.T[:-1], np.minimum(np.diff(without, axis=0), price[:-1, None]), 0.0)
-    later = np.minimum(here[1:, None] - without, price[:, None]) - spent[1:, None] + spent[:-1]
+    passed = np.where(upper.T[:-1], np.minimum(np.diff(without, axis=0), penalty[:-1, None]), 0.0)
+    later = np.minimum(here[1:, None] - without, penalty[:, None]) - spent[1:, None] + spent[:-1]
     later[1:] += np.cumsum(passed, axis=0)
 
     change = np.where(upper, earlier, later)

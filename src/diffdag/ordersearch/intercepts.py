@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.linalg import solve_triangular
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag.model.regression import regress_jointly
+from diffdag.model.regression import equal_variances, minus_loglik, regress_jointly
 from diffdag.ordersearch.intercept_order import GRAIN, Run, arrange, moves
 from diffdag.results.records import MeanChange, NoiseChange
 from diffdag.tables.moments import Moments
@@ -48,28 +48,11 @@ def changed_mechanisms(
     separate: Collection[int],
     before: BoolArray | None = None,
 ) -> tuple[tuple[NoiseChange, ...], tuple[MeanChange, ...]]:
-    """The variables whose noise variance changed, and those whose intercept changed.
+    """Variables whose noise variance changed, and those whose intercept changed, by column number.
 
-    Parameters
-    ----------
-    first, second : Moments
-        Of the same variables, more rows than variables in each.
-    order : sequence of int
-        All columns, causes first.
-    causes : mapping of int to sequence of int
-        Changed causes of each variable that has any.
-    separate : collection of int
-        Columns whose noise variances differ.
-    before : ndarray of bool, shape (p, p), optional
-        ``before[a, b]`` if it is known that a precedes b.
+    `causes` are the changed causes of each variable that has any, `separate` the columns whose noise variances
+    differ, and ``before[a, b]`` says that a is known to precede b. Rows have to outnumber variables.
 
-    Returns
-    -------
-    tuple of NoiseChange, tuple of MeanChange
-        Both in the order of the columns.
-
-    Notes
-    -----
     The intercept of a variable whose effects changed depends on where its causes' scales have their zero. What
     is asked instead is whether its mean moved by more than its causes' means account for, with the effects of
     the first condition and with those of the second (Oaxaca and Blinder's decomposition, 1973): a change is
@@ -91,43 +74,40 @@ def changed_mechanisms(
     """
     order = [int(i) for i in order]
     touched = {int(i) for i in separate} | {int(i) for i, own in causes.items() if len(own)}
-    prices = _Prices(first.n + second.n, len(order))
-    noise, means = {}, {}
+    p = len(order)
+    level = float(stats.chi2.sf(2 * (A + B * math.sqrt(p)), 1))
+    noise_level = stats.chi2.sf(2 * (NOISE_A + NOISE_B * math.log(p)), 1)
+    noise, shifts = {}, {}
     for i in touched:
         earlier = order[: order.index(i)]
         equation = _equation(first, second, i, earlier, causes.get(i, ()), i in separate)
         if i in separate:
-            change = _noise_change(first.names[i], equation)
-            if change.pvalue is not None and change.pvalue <= _noise_level(len(order)):
-                noise[i] = change
+            one, two = equation.variances
+            pvalue = float(equal_variances(one / two, *equation.free))
+            if pvalue <= noise_level:
+                noise[i] = NoiseChange(first.names[i], one, two, one / two, pvalue)
         shift = equation.certain()
-        if shift is not None and shift.pvalue < prices.level:
-            means[i] = shift
+        if shift is not None and shift.pvalue < level:
+            shifts[i] = shift
     model = _Model(first, second, causes, frozenset(separate), touched)
-    known = np.zeros((len(order), len(order)), bool) if before is None else before
-    for i, earlier in _calm_changes(model, order, known, prices):
-        means[i] = _equation(first, second, i, earlier, (), False).shifts[0]
-    return (
-        tuple(noise[i] for i in sorted(noise)),
-        tuple(_mean_change(first, second, i, means[i]) for i in sorted(means)),
-    )
+    known = np.zeros((p, p), bool) if before is None else before
+    for i, earlier in _calm_changes(model, order, known, _penalties(first.n + second.n, p, level)):
+        shifts[i] = _equation(first, second, i, earlier, (), False).shifts[0]
+    means = [
+        MeanChange(
+            first.names[i], float(first.mean[i]), float(second.mean[i]), shift.delta, shift.stderr, shift.pvalue
+        )
+        for i, shift in sorted(shifts.items())
+    ]
+    return tuple(noise[i] for i in sorted(noise)), tuple(means)
 
 
-def _mean_change(first: Moments, second: Moments, i: int, shift: _Shift) -> MeanChange:
-    means = float(first.mean[i]), float(second.mean[i])
-    return MeanChange(first.names[i], *means, shift.delta, shift.stderr, shift.pvalue)
-
-
-def _noise_level(p: int) -> float:
-    """What the test of a changed variance has to reach to be reported."""
-    return float(stats.chi2.sf(2 * (NOISE_A + NOISE_B * math.log(p)), 1))
-
-
-def _noise_change(name: str, equation: _Equation) -> NoiseChange:
-    one, two = equation.variances
-    ratio = one / two
-    tails = stats.f.cdf(ratio, *equation.free), stats.f.sf(ratio, *equation.free)
-    return NoiseChange(name, one, two, ratio, min(1.0, 2 * float(min(tails))))
+def _penalties(rows: int, p: int, level: float) -> FloatArray:
+    """What a changed intercept has to gain, by the number of predecessors."""
+    free = np.maximum(rows - 2.0 - np.arange(p), 1.0)
+    t = stats.t.isf(level / 2, free)
+    table: FloatArray = rows / 2 * np.log1p(t * t / free)
+    return table
 
 
 @dataclass(frozen=True)
@@ -186,17 +166,6 @@ def _equation(
     return _Equation((fit.variance_first, fit.variance_second), fit.freedom, (shifts[0], shifts[1]))
 
 
-class _Prices:
-    """What a changed intercept costs, by the number of predecessors."""
-
-    def __init__(self, rows: int, p: int) -> None:
-        self.rows = rows
-        self.level = float(stats.chi2.sf(2 * (A + B * math.sqrt(p)), 1))
-        free = np.maximum(rows - 2.0 - np.arange(p), 1.0)
-        t = stats.t.isf(self.level / 2, free)
-        self.table: FloatArray = rows / 2 * np.log1p(t * t / free)
-
-
 @dataclass(frozen=True, eq=False)
 class _Model:
     """What the search said: changed causes, changed variances, the variables touched by either."""
@@ -213,27 +182,21 @@ class _Model:
 
         Summed over touched variables, up to a constant, this is minus the log-likelihood of an order.
         """
-        key = i, frozenset(earlier)
-        if key not in self.seen:
-            self.seen[key] = self._misfit(i, sorted(earlier))
-        return self.seen[key]
-
-    def _misfit(self, i: int, index: list[int]) -> float:
-        changed = self.causes.get(i, ())
-        if not set(changed) <= set(index):
+        changed, key = self.causes.get(i, ()), (i, frozenset(earlier))
+        if not set(changed) <= set(earlier):
             return math.inf
-        conditions = self.first, self.second
-        fit = regress_jointly(*conditions, i, index, changed, i in self.separate)
-        without = regress_jointly(*conditions, i, index, (), False)
-        rows, squares = np.array([self.first.n, self.second.n]), np.array(fit.squares)
-        pooled = float(rows.sum() / 2 * math.log(sum(without.squares) / rows.sum()))
-        if i in self.separate:
-            return float((rows / 2 * np.log(squares / rows)).sum()) - pooled
-        return float(rows.sum() / 2 * math.log(squares.sum() / rows.sum())) - pooled
+        if key not in self.seen:
+            about = self.first, self.second, i, sorted(earlier)
+            fit = regress_jointly(*about, changed, i in self.separate)
+            without = regress_jointly(*about, (), False)
+            rows = self.first.n, self.second.n
+            own = minus_loglik(fit.squares, rows, i in self.separate)
+            self.seen[key] = own - minus_loglik(without.squares, rows, False)
+        return self.seen[key]
 
 
 def _calm_changes(
-    model: _Model, order: list[int], before: BoolArray, prices: _Prices
+    model: _Model, order: list[int], before: BoolArray, penalties: FloatArray
 ) -> list[tuple[int, list[int]]]:
     """Variables whose intercept alone changed, each with what precedes it."""
     n1, n2 = model.first.n, model.second.n
@@ -241,7 +204,7 @@ def _calm_changes(
     scale = np.sqrt(np.diag(pooled))
     pooled = pooled / np.outer(scale, scale)
     apart: FloatArray = (model.first.mean - model.second.mean) / scale * math.sqrt(n1 / (n1 + n2) * n2)
-    everything = Run(pooled, apart, 0.0, n1 + n2, prices.table, before)
+    everything = Run(pooled, apart, 0.0, n1 + n2, penalties, before)
     order, places = _arranged(everything, order, model.touched)
     for _ in range(ROUNDS):
         crossed = _crossing(model, everything, order) if places and model.touched else None
@@ -261,7 +224,7 @@ def _arranged(everything: Run, order: list[int], touched: set[int]) -> tuple[lis
     runs, best, places = list(_runs([i in touched for i in order])), list(order), []
     for start, stop in runs:
         own = slice(start, stop)
-        factor, table = lower[own, own], everything.prices[own]
+        factor, table = lower[own, own], everything.penalties[own]
         lead = float(distance[start])
         run = Run(factor @ factor.T, factor @ parts[own], lead, everything.rows, table, known[own, own])
         if not _means_agree(run, start, float(distance[stop]), GATE / len(runs)):
@@ -274,7 +237,7 @@ def _arranged(everything: Run, order: list[int], touched: set[int]) -> tuple[lis
 def _crossing(model: _Model, everything: Run, order: list[int]) -> list[int] | None:
     """The order after the move past touched variables, or of one, that gains most; None if none gains."""
     change = moves(everything, np.array(order), 1.0)[0]
-    best, answer = -GRAIN, None
+    best, result = -GRAIN, None
     for flat in np.argsort(change, axis=None):
         place, start = (int(t) for t in np.unravel_index(flat, change.shape))
         # What the covariances gain in return would be chance, and is left out.
@@ -284,8 +247,8 @@ def _crossing(model: _Model, everything: Run, order: list[int]) -> list[int] | N
         moved.insert(place, order[start])
         total = float(change[place, start]) + _lost(model, order, moved)
         if total < best:
-            best, answer = total, moved
-    return answer
+            best, result = total, moved
+    return result
 
 
 def _lost(model: _Model, order: list[int], moved: list[int]) -> float:
@@ -304,7 +267,7 @@ def _lost(model: _Model, order: list[int], moved: list[int]) -> float:
 def _means_agree(run: Run, preceding: int, distance: float, level: float) -> bool:
     """Whether no arrangement can show a change, or Hotelling's test given what precedes sees none."""
     m = len(run.apart)
-    if float(np.diff(run.ratio(np.array([run.lead, distance])))[0]) <= run.prices.min():
+    if float(np.diff(run.ratio(np.array([run.lead, distance])))[0]) <= run.penalties.min():
         return True
     free = max(run.rows - 1 - preceding - m, 1)
     statistic = (distance - run.lead) / (1 + run.lead) * free / m

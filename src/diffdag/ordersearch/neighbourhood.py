@@ -45,9 +45,9 @@ class Neighbourhoods:
 
 
 def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: ProgressCallback) -> Neighbourhoods:
-    """Neighbourhoods of all variables; a neighbour has to pay ``log p + 1/2 log N`` (extended BIC)."""
+    """Neighbourhoods of all variables; a neighbour has to gain ``log p + 1/2 log N`` (extended BIC)."""
     p, rows = problem.p, n1 + n2
-    price = math.log(p) + math.log(rows) / 2
+    penalty = math.log(p) + math.log(rows) / 2
     weights = n1 / rows, n2 / rows
     everything = np.arange(p)
     variances = _pooled(problem, (everything, everything), weights)
@@ -57,7 +57,7 @@ def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: Prog
     for step in range(MOST):
         progress(step, MOST, "Looking for neighbours")
         others, share = _closest(problem, found, active, variances, weights)
-        pays = (-rows / 2 * np.log1p(-np.minimum(share, NEARLY_ALL)) > price) & (share < NEARLY_ALL)
+        pays = (-rows / 2 * np.log1p(-np.minimum(share, NEARLY_ALL)) > penalty) & (share < NEARLY_ALL)
         active, others = active[pays], others[pays]
         if len(active) == 0:
             break

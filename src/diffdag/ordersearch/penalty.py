@@ -1,4 +1,4 @@
-"""What a change has to pay, by the number of predecessors.
+"""What a change has to gain, by the number of predecessors.
 
 With many rows a change costs the larger of ``1/2 log(n1 + n2) + g log p`` and ``a + b log k``, with p all
 variables and k those that are ordered. The first makes false alarms vanish as rows grow; the second keeps them
@@ -28,21 +28,8 @@ VARIANCE_SHARE = 0.6
 def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> FloatArray:
     """The table of `score.Rules`: penalty of a changed coefficient, of a changed variance, free rows.
 
-    Parameters
-    ----------
-    n1, n2 : float
-        Rows.
-    p : int
-        Variables that are ordered, fewer than each of n1 - 1 and n2 - 1.
-    total : int
-        Variables there were before screening.
-    factor : float
-        By how much changes cost more than usual.
-
-    Returns
-    -------
-    ndarray
-        [which, number of predecessors].
+    It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
+    n1 - 1 and n2 - 1.
 
     Examples
     --------
@@ -55,8 +42,8 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
            [197. , 168. ]])
     """
     rows, k = n1 + n2, np.arange(p)
-    price = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
-    level, variance_level = (stats.chi2.sf(2 * share * price, 1) for share in (1.0, VARIANCE_SHARE))
+    ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
+    level, variance_level = (stats.chi2.sf(2 * share * ample, 1) for share in (1.0, VARIANCE_SHARE))
     free = rows - 3.0 - k
     t = stats.t.isf(level / 2, free)
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)

@@ -1,16 +1,17 @@
 """The search over orders: all of them where the variables are few, annealed walks from many starts elsewhere.
 
-The walks run side by side, in rounds of fixed size, each with random numbers of its own: the answer does not
+The walks run side by side, in rounds of fixed size, each with random numbers of its own: the result does not
 depend on how many run at a time. Rounds become longer until two walks have found the changes of the best one;
-how many did is part of the answer. Then every direction found is reversed, and the order adapted to that.
+how many did is part of the result. Then every direction found is reversed, and the order adapted to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol, Self
+from functools import cached_property, partial
+from itertools import count
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core.dynamic import best_order, tabulate
 from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
-from diffdag.ordersearch.core.state import new_space
-from diffdag.ordersearch.core.walk import walk
+from diffdag.ordersearch.core.state import Workspace, new_space
+from diffdag.ordersearch.core.walk import PairBatch, walk
+from diffdag.ordersearch.intercept_order import respect_known
 from diffdag.ordersearch.penalty import penalties
 
 Edge = tuple[int, int]
@@ -45,44 +47,6 @@ GRAIN, FINEST = 0.05, 1e-7
 # Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
 FAR, FAR_TURNED = 100.0, 10.0
 ROUNDING = 1e-3
-
-
-class Landscape(Protocol):
-    """What the search has to know of a score over orders: of one pair of conditions, or of several."""
-
-    @property
-    def p(self) -> int:
-        """Number of variables."""
-
-    @property
-    def unit(self) -> float:
-        """The price of a change."""
-
-    @property
-    def base(self) -> float:
-        """The score if nothing changes, the same for all orders."""
-
-    @property
-    def before(self) -> BoolArray:
-        """Who has to precede whom."""
-
-    def requiring(self, before: BoolArray) -> Self:
-        """The same with other knowledge about the order."""
-
-    def tabulate(self) -> tuple[FloatArray, IntArray]:
-        """Cost of every variable behind every set, and what changes there; see `dynamic.tabulate`."""
-
-    def walk(
-        self,
-        place: IntArray,
-        steps: tuple[int, int],
-        sweeps: int,
-        careful: int,
-        limits: tuple[float, float],
-        seed: int,
-        moving: BoolArray,
-    ) -> Found:
-        """One walk from `place`, which it changes; limits are grain and far of `walk`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +82,7 @@ class Problem:
 
     @property
     def unit(self) -> float:
-        """The price of a change."""
+        """The penalty of a change."""
         return float(self.rules.table[CHANGE, 0])
 
     @cached_property
@@ -133,7 +97,7 @@ class Problem:
         return self.rules.before
 
     def requiring(self, before: BoolArray) -> Problem:
-        """The same with other knowledge about the order."""
+        """Return the problem with other knowledge about the order."""
         return replace(self, rules=self.rules._replace(before=before))
 
     def tabulate(self) -> tuple[FloatArray, IntArray]:
@@ -143,33 +107,91 @@ class Problem:
         tabulate(new_space(self.first, EXHAUSTIVE), self.pooled, self.rules, costs, changes)
         return costs, changes
 
-    def walk(
-        self,
-        place: IntArray,
-        steps: tuple[int, int],
-        sweeps: int,
-        careful: int,
-        limits: tuple[float, float],
-        seed: int,
-        moving: BoolArray,
-    ) -> Found:
-        """One walk from `place`."""
-        p = self.p
-        cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    def walk(self, place: IntArray, *how: Any) -> Found:
+        """One walk from `place`, which it changes; `how` are the arguments of `walk.walk` from `steps` on."""
         space = new_space(self.first, EXHAUSTIVE)
-        walked = (steps, sweeps, careful, *limits, seed)
-        above = walk(space, self.pooled, self.rules, place, *walked, moving, cost, changed, separate)
-        return Found(tuple(place.tolist()), self.base + float(above), changed, separate)
+        return _walked(self.base, place, partial(walk, space, self.pooled, self.rules, None, self.unit), how)
+
+
+@dataclass(frozen=True, eq=False)
+class JointProblem:
+    """Several pairs of conditions over the same variables, with the same knowledge about their order."""
+
+    pairs: tuple[Problem, ...]
+
+    @property
+    def p(self) -> int:
+        """Number of variables."""
+        return self.pairs[0].p
+
+    @property
+    def unit(self) -> float:
+        """The penalty of a change."""
+        return float(np.mean([pair.unit for pair in self.pairs]))
+
+    @cached_property
+    def base(self) -> float:
+        """The score if nothing changes."""
+        return sum(pair.base for pair in self.pairs)
+
+    @property
+    def before(self) -> BoolArray:
+        """Who has to precede whom."""
+        return self.pairs[0].before
+
+    def requiring(self, before: BoolArray) -> JointProblem:
+        """Return the problem with other knowledge about the order."""
+        return JointProblem(tuple(pair.requiring(before) for pair in self.pairs))
+
+    @cached_property
+    def tables(self) -> list[tuple[FloatArray, IntArray]]:
+        """Costs and changes of each pair behind every set, where the variables are few."""
+        return [pair.tabulate() for pair in self.pairs]
+
+    def tabulate(self) -> tuple[FloatArray, IntArray]:
+        """Cost of every variable behind every set, and what changes in some pair; see `dynamic.tabulate`."""
+        costs = np.sum([own for own, _ in self.tables], axis=0)
+        return costs, np.bitwise_or.reduce([changes for _, changes in self.tables])
+
+    def read_along(self, order: Sequence[int]) -> list[Found]:
+        """What an order says about each pair."""
+        if self.p > DYNAMIC:
+            return [walk_from(pair, order) for pair in self.pairs]
+        parts = zip(self.pairs, self.tables, strict=True)
+        return [read_along(order, pair.base, *tables) for pair, tables in parts]
+
+    def walk(self, place: IntArray, *how: Any) -> Found:
+        """One walk from `place`, which it changes; changed and separate say what changes in some pair."""
+        spaces = [new_space(pair.first, EXHAUSTIVE) for pair in self.pairs]
+        rules = [pair.rules for pair in self.pairs]
+        real, whole, stack = map(np.stack, zip(*spaces, strict=True))
+        batch = PairBatch(
+            real,
+            whole,
+            stack,
+            np.stack([pair.pooled for pair in self.pairs]),
+            np.array([(rule.n1, rule.n2) for rule in rules]),
+            np.stack([rule.table for rule in rules]),
+            np.stack([rule.limits for rule in rules]),
+            np.zeros(len(rules), np.int64),
+        )
+        first = Workspace(real[0], whole[0], stack[0])
+        together = partial(walk, first, batch.pooled[0], rules[0], batch, self.unit)
+        return _walked(self.base, place, together, how)
+
+
+Landscape: TypeAlias = Problem | JointProblem
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """An order and what it says: the score, changed coefficients [effect, cause], changed variances."""
+    """An order and what it says: score, changed coefficients [effect, cause], changed variances, node costs."""
 
     order: tuple[int, ...]
     score: float
     changed: BoolArray
     separate: BoolArray
+    costs: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +202,13 @@ class Optimum:
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
+
+
+def _walked(base: float, place: IntArray, walk: Callable[..., float], how: tuple[Any, ...]) -> Found:
+    p = len(place)
+    costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    score = base + float(walk(place, *how, costs, changed, separate))
+    return Found(tuple(place.tolist()), score, changed, separate, costs)
 
 
 def walk_from(
@@ -197,22 +226,47 @@ def walk_from(
     """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
     p = problem.p
     moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
-    limits = (max(grain * problem.unit, FINEST), far * problem.unit)
-    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, limits, seed, moving)
+    limits = max(grain * problem.unit, FINEST), far * problem.unit
+    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, *limits, seed, moving)
 
 
 def search_orders(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+    problem: Landscape,
+    rng: np.random.Generator,
+    jobs: int,
+    progress: ProgressCallback | None = None,
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
     `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
     """
-    p, before = problem.p, problem.before
-    if before.sum() == p * (p - 1) // 2:  # a total order: nothing is left to search
-        best = walk_from(problem, np.argsort(before.sum(axis=0)))
+    if _total(problem.before):
+        best = walk_from(problem, np.argsort(problem.before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
-    return _compare_all(problem) if p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
+    return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
+
+
+def search_jointly(
+    problems: Sequence[Problem], rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+) -> list[Optimum]:
+    """The order with the least sum of scores, and what it says about each pair.
+
+    All results have the same order; margins say what the sum rises by if a direction is reversed.
+    """
+    if len(problems) == 1 or _total(problems[0].before):  # nothing to share, or to search
+        return [search_orders(problem, rng, jobs, progress) for problem in problems]
+    joint = JointProblem(tuple(problems))
+    optimum = search_orders(joint, rng, jobs, progress)
+    # Rounding can make a change appear here that was not worth its penalty there: its direction is not settled.
+    return [
+        replace(optimum, best=best, margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)})
+        for best in joint.read_along(optimum.best.order)
+    ]
+
+
+def _total(before: BoolArray) -> bool:
+    """Whether the order is known, so that nothing is left to search."""
+    return bool(before.sum() == len(before) * (len(before) - 1) // 2)
 
 
 def _edges(found: Found) -> list[Edge]:
@@ -229,27 +283,27 @@ def _compare_all(problem: Landscape) -> Optimum:
     for i, j in _edges(best):
         reverse = before.copy()
         reverse[i, j] = True
-        turned = (
-            np.inf if before[j, i] else problem.base + float(best_order(costs, reverse, scores, last, order))
-        )
-        margins[i, j] = turned - score
+        other = np.inf if before[j, i] else float(best_order(costs, reverse, scores, last, order))
+        margins[i, j] = problem.base + other - score
     return Optimum(best, 0, 0, margins)
 
 
 def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
     """What tables of costs and changes say about an order."""
-    p, members, score = len(order), 0, base
-    changed, separate = np.zeros((p, p), bool), np.zeros(p, bool)
+    p, members = len(order), 0
+    changed, separate, own = np.zeros((p, p), bool), np.zeros(p, bool), np.zeros(p)
     for i in order:
         bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
-        changed[i], separate[i] = bits[:p], bits[p]
-        score += float(costs[members, i])
+        changed[i], separate[i], own[i] = bits[:p], bits[p], costs[members, i]
         members |= 1 << i
-    return Found(tuple(order), score, changed, separate)
+    return Found(tuple(order), base + float(own.sum()), changed, separate, own)
 
 
 def _walk_many(
-    problem: Landscape, rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+    problem: Landscape,
+    rng: np.random.Generator,
+    jobs: int,
+    progress: ProgressCallback | None = None,
 ) -> Optimum:
     found: list[Found] = []
     first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
@@ -257,15 +311,15 @@ def _walk_many(
         tasks = [
             (rng.permutation(problem.p), effort * problem.p**2, int(rng.integers(2**31))) for _ in range(walks)
         ]
-        found += _spread(_descend, tasks, (problem,), jobs, _counter(progress, len(found), walks, "walks"))
+        found += _spread(_descend, tasks, (problem,), jobs, progress, len(found), "walks")
         best = min(found, key=lambda item: item.score)
         if sum(_agree(problem, item, best) for item in found) > 1:
             break
     best = _polish(problem, best, LAST)
     turned: dict[Edge, Found] = {}
     while new := [edge for edge in _edges(best) if edge not in turned]:
-        count = _counter(progress, len(turned), len(new), "directions reversed")
-        turned |= zip(new, _spread(_turn, new, (problem, best), jobs, count), strict=True)
+        others = _spread(_turn, new, (problem, best), jobs, progress, len(turned), "directions reversed")
+        turned |= zip(new, others, strict=True)
         better = min(turned.values(), key=lambda item: item.score)
         if better.score < best.score - ROUNDING:
             best = _polish(problem, better)
@@ -285,24 +339,11 @@ def _agree(problem: Landscape, found: Found, best: Found) -> bool:
     """Whether two walks found the same, but for what is a matter of chance.
 
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
-    of many changes some are hardly worth their price.
+    of many changes some are hardly worth their penalty.
     """
     near = problem.unit * max(1.0, problem.p * NEAR)
     apart = np.count_nonzero(found.changed != best.changed)
     return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
-
-
-def _counter(progress: ProgressCallback | None, done: int, new: int, what: str) -> Callable[[], None]:
-    """What to call when one of some new walks ends."""
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total, what)
-
-    total = done + new
-    return count
 
 
 def _spread(
@@ -310,9 +351,14 @@ def _spread(
     tasks: Sequence[tuple[Any, ...]],
     shared: tuple[Any, ...],
     jobs: int,
-    count: Callable[[], None],
+    progress: ProgressCallback | None,
+    before: int,
+    what: str,
 ) -> list[Found]:
-    """Results of a function for some tasks, side by side if there are threads or a cluster for that."""
+    """Results of a function for some tasks, side by side if there are threads or a cluster for that.
+
+    `progress` counts on from those done before.
+    """
     alone = jobs == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
     size = 1 if alone else -(-len(tasks) // (4 * jobs))
@@ -322,11 +368,12 @@ def _spread(
         if alone
         else run_all(_do_parcel, parcels, shared=shared, jobs=jobs, prefer="threads")
     )
-    parts = {}
+    parts, counter = {}, count(before + 1)
     for number, part in done:
         parts[number] = part
-        for _ in part:
-            count()
+        if progress is not None:
+            for _ in part:
+                progress(next(counter), before + len(tasks), what)
     return [item for number in range(len(parcels)) for item in parts[number]]
 
 
@@ -337,7 +384,7 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
 
 def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Found:
     """Anneal, insert with quick costs, then with full ones."""
-    start = _respect(order.tolist(), problem.before)
+    start = respect_known(order.tolist(), problem.before)
     return walk_from(
         problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, grain=GRAIN, seed=seed
     )
@@ -366,22 +413,12 @@ def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     for mover, pivot, after in ((i, j, 0), (j, i, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
-        start = _respect(order, reverse)
+        start = respect_known(order, reverse)
         found.append(
             walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
         )
     if problem.p <= MIDDLE:
-        steps, start = (0, TURNED * problem.p**2), _respect(best.order, reverse)
+        steps, start = (0, TURNED * problem.p**2), respect_known(best.order, reverse)
         found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))
     nearest = min(found, key=lambda item: item.score)
     return _polish(turned, nearest) if nearest.score < best.score + problem.unit else nearest
-
-
-def _respect(order: Sequence[int], before: BoolArray) -> list[int]:
-    """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
-    left, result = list(order), []
-    while left:
-        free = next(node for node in left if not before[left, node].any())
-        left.remove(free)
-        result.append(free)
-    return result

@@ -1,13 +1,13 @@
-"""How an answer is judged: by its extended BIC, or by how far fits to halves of the rows agree.
+"""How a result is judged: by its extended BIC, or by how far fits to halves of the rows agree.
 
-An answer is an order of variables and, for each variable, the causes whose effect changed. With every variable
+A result is an order of variables and, for each variable, the causes whose effect changed. With every variable
 regressed on all that precede it, in both conditions at once, minus the log-likelihood without any change is the
-same for all orders. So answers are compared by what their changes alter,
+same for all orders. So results are compared by what their changes alter,
 
     criterion = sum over variables of [ -loglik with its changes + loglik without ] * free rows / rows
                 + (1/2 log N + 2 gamma log p) * changed effects + (1/2 log N + gamma log p) * changed noise
 
-with N rows, and p variables, in all: 0 is the answer that nothing changed, less is better. A noise variance
+with N rows, and p variables, in all: 0 is the result that nothing changed, less is better. A noise variance
 counts as changed where that pays. Variables outside the order would come last and change nothing.
 
 Stability needs no likelihood. With xi the share of halves in which a pair of variables changed,
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from diffdag.model.regression import regress_jointly
+from diffdag.model.regression import minus_loglik, regress_jointly
 from diffdag.results.records import Edge
 from diffdag.tables.moments import Moments
 from diffdag.trust.resampling import Resamples
@@ -47,24 +47,12 @@ if TYPE_CHECKING:
 GAMMA = 1.5
 # Settings up to this instability count as stable.
 STABLE = 0.05
-# Two variances are fitted only where they gain this share of their price with the coefficients for one.
+# Two variances are fitted only where they gain this share of their penalty with the coefficients for one.
 SUSPECT = 0.25
 
 
 def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
-    """Extended BIC of a fit, on the scale of log-likelihoods, relative to no change at all.
-
-    Parameters
-    ----------
-    fit : OrderFit or PaperFit
-        The fit; an undirected edge takes the direction that fits better.
-    gamma : float
-        Weight of the number of possible changes; 0 is the ordinary BIC.
-
-    Returns
-    -------
-    float
-        Infinite where there are too few rows for the regressions.
+    """Extended BIC of a fit relative to no change at all; infinite with too few rows for the regressions.
 
     Examples
     --------
@@ -101,98 +89,56 @@ def order_criterion(
     equal_noise: bool = False,
     gamma: float = GAMMA,
 ) -> float:
-    """Extended BIC of changed edges along an order, relative to no change at all.
+    """Extended BIC of changed edges along an order, relative to no change at all; 0 for `gamma` is the BIC.
 
-    Parameters
-    ----------
-    first, second : Moments
-        Of all variables of the order, at least.
-    order : sequence of str
-        Variables, causes first.
-    edges : sequence of Edge
-        What changed; an undirected edge takes the direction that fits better.
-    free : sequence of str
-        Variables before all others whose order among themselves is open: they go where they fit best.
-    total : int, optional
-        Number of all variables, if some have no moments.
-    equal_noise : bool
-        Whether it is known that no noise variance changed.
-    gamma : float
-        Weight of the number of possible changes; 0 is the ordinary BIC.
+    An undirected edge takes the direction that fits better. Variables in `free` come before all others; their
+    order among themselves is open, and they go where they fit best. `total` counts those without moments too.
     """
-    causes: dict[str, set[str]] = {name: set() for name in first.names}
-    either: dict[str, set[str]] = {name: set() for name in first.names}
+    changed: dict[str, set[str]] = {name: set() for name in first.names}
     for edge in edges:
-        if edge.directed:
-            causes[edge.target].add(edge.source)
-        else:
-            either[edge.source].add(edge.target)
-            either[edge.target].add(edge.source)
+        changed[edge.target].add(edge.source)
+        if not edge.directed:
+            changed[edge.source].add(edge.target)
     rows, p = first.n + second.n, total or len(first.names)
-    penalty = math.log(rows) / 2 + 2 * gamma * math.log(p)
-    noise = math.inf if equal_noise else math.log(rows) / 2 + gamma * math.log(p)
-    return _Judge(first, second, causes, either, penalty, noise).total(list(free), list(order))
+    penalties = math.log(rows) / 2 + 2 * gamma * math.log(p), math.log(rows) / 2 + gamma * math.log(p)
+    judge = _Judge(first, second, changed, penalties[0], math.inf if equal_noise else penalties[1])
+    left = list(free)
+    cost = sum(judge.cost(name, [*free, *order[:t]]) for t, name in enumerate(order))
+    while left:  # those whose order is free go where they cost least, the last one first
+        costs = [judge.cost(name, [*left[:k], *left[k + 1 :]]) for k, name in enumerate(left)]
+        cost += min(costs)
+        del left[int(np.argmin(costs))]
+    return cost
 
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
     first: Moments
     second: Moments
-    causes: dict[str, set[str]]
-    either: dict[str, set[str]]  # ends of undirected edges
+    changed: dict[str, set[str]]  # causes, and ends of undirected edges, of each variable
     penalty: float
     noise_penalty: float
 
-    def total(self, free: list[str], settled: list[str]) -> float:
-        """Sum over all variables; those whose order is free go where they cost least, the last one first."""
-        left, total = list(free), 0.0
-        for t, name in enumerate(settled):
-            total += self.cost(name, [*free, *settled[:t]])
-        while left:
-            costs = [self.cost(name, [*left[:k], *left[k + 1 :]]) for k, name in enumerate(left)]
-            cheapest = int(np.argmin(costs))
-            total += costs[cheapest]
-            del left[cheapest]
-        return total
-
     def cost(self, name: str, earlier: Sequence[str]) -> float:
         """What the changes of one variable cost minus what they gain."""
-        rows, k = self.first.n + self.second.n, len(earlier)
-        free_rows = rows - 3 - k
-        if min(self.first.n, self.second.n) <= k + 1 or free_rows < 1:
+        n, k = (self.first.n, self.second.n), len(earlier)
+        share = (sum(n) - 3 - k) / sum(n)
+        if min(n) <= k + 1 or share <= 0:
             return math.inf
         place = {other: j for j, other in enumerate(self.first.names)}
-        target, before = place[name], [place[other] for other in earlier]
-        wanted = self.causes[name] | self.either[name]
-        changed = [place[other] for other in earlier if other in wanted]
+        about = self.first, self.second, place[name], [place[other] for other in earlier]
+        changed = [place[other] for other in earlier if other in self.changed[name]]
         try:
-            calm = self._residuals(target, before, (), False)
-            one = self._residuals(target, before, changed, False) if changed else calm
-            base, share = self._together(calm), free_rows / rows
-            cost = (self._together(one) - base) * share + self.penalty * len(changed)
-            if (self._together(one) - self._apart(one)) * share < SUSPECT * self.noise_penalty:
+            calm = regress_jointly(*about, (), False).squares
+            one = regress_jointly(*about, changed, False).squares if changed else calm
+            base, fitted = minus_loglik(calm, n, False), minus_loglik(one, n, False)
+            cost = (fitted - base) * share + self.penalty * len(changed)
+            if (fitted - minus_loglik(one, n, True)) * share < SUSPECT * self.noise_penalty:
                 return cost
-            two = self._residuals(target, before, changed, True)
+            two = minus_loglik(regress_jointly(*about, changed, True).squares, n, True)
         except np.linalg.LinAlgError:
             return math.inf
-        apart = (self._apart(two) - base) * share + self.penalty * len(changed) + self.noise_penalty
-        return min(cost, apart)
-
-    def _residuals(
-        self, target: int, before: Sequence[int], changed: Sequence[int], separate: bool
-    ) -> tuple[float, float]:
-        """Residual sums of squares of each condition."""
-        return regress_jointly(self.first, self.second, target, before, changed, separate).squares
-
-    def _together(self, sums: tuple[float, float]) -> float:
-        """Minus the log-likelihood with one variance, up to a constant."""
-        rows = self.first.n + self.second.n
-        return rows / 2 * math.log(sum(sums) / rows)
-
-    def _apart(self, sums: tuple[float, float]) -> float:
-        """Minus the log-likelihood with two variances, up to a constant."""
-        n1, n2 = self.first.n, self.second.n
-        return n1 / 2 * math.log(sums[0] / n1) + n2 / 2 * math.log(sums[1] / n2)
+        return min(cost, (two - base) * share + self.penalty * len(changed) + self.noise_penalty)
 
 
 def instability(halves: Resamples) -> tuple[float, float]:

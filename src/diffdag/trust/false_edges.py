@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from diffdag._base.words import join_names, plural
 from diffdag.results.difference import Difference
+from diffdag.results.places import placed
 from diffdag.results.records import Edge, Selection, Stability
 from diffdag.trust.confidence import PAIR
 
@@ -51,35 +52,16 @@ def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Differ
         else replace(edge, source=edge.target, target=edge.source)
         for edge in edges
     ]
-    ends = {name for edge in edges for name in (edge.source, edge.target)}
-    loose = {name for edge in edges if not edge.directed for name in (edge.source, edge.target)}
     shown = {(edge.source, edge.target, edge.directed) for edge in edges}
-    moved = {change.variable for change in result.noise_list}
-    moved |= {change.variable for change in result.mean_list}
-    idle = set(result.unresolved).union(*result.order) - ends - moved
+    kept = [name for name in result.variables if name not in set(result.screened_out)]
     return replace(
         result,
         edge_list=tuple(edges),
-        invariant=tuple(name for name in result.variables if name in idle.union(result.invariant)),
-        unresolved=tuple(name for name in result.variables if name in loose),
-        order=_layers([edge for edge in edges if edge.directed], ends - loose, result.variables),
+        **placed(edges, kept),
         selection=Selection(fdr, len(result.edge_list)),
         notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
         scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
     )
-
-
-def _layers(
-    edges: Sequence[Edge], members: set[str], variables: tuple[str, ...]
-) -> tuple[tuple[str, ...], ...]:
-    """Variables by the longest way from a cause to them."""
-    layer = dict.fromkeys(members, 0)
-    for _ in layer:
-        for edge in edges:
-            if edge.source in layer and edge.target in layer:
-                layer[edge.target] = max(layer[edge.target], layer[edge.source] + 1)
-    depth = range(max(layer.values(), default=-1) + 1)
-    return tuple(tuple(name for name in variables if layer.get(name) == level) for level in depth)
 
 
 def _left_out(before: Sequence[Edge], after: Sequence[Edge], fdr: float) -> Iterator[str]:

@@ -18,30 +18,14 @@ LEAST_RESAMPLES = 20
 
 @dataclass(frozen=True)
 class Assessment:
-    """How a result is examined, as the user asked for it; None is left to the defaults.
+    """How a result is examined, as the user asked for it; None is left to the defaults."""
 
-    Parameters
-    ----------
-    resamples : int, optional
-        Resamples of both tables for the confidence of each change.
-    fdr : float, optional
-        Largest expected share of false edges.
-    permutations : int, optional
-        Permutations for the test of no change at all.
-    intervals : "split", optional
-        Whether changes are found on some rows and measured on the others.
-    stored_rows : int, optional
-        Rows of each table that the result may hold to show its edges.
-    journal : Path, optional
-        A folder that keeps finished resamples.
-    """
-
-    resamples: int | None = None
-    fdr: float | None = None
-    permutations: int | None = None
-    intervals: str | None = None
-    stored_rows: int | None = None
-    journal: str | Path | None = None
+    resamples: int | None = None  # of both tables, for the confidence of each change
+    fdr: float | None = None  # largest expected share of false edges
+    permutations: int | None = None  # for the test of no change at all
+    intervals: str | None = None  # "split": changes are found on some rows and measured on the others
+    stored_rows: int | None = None  # of each table, that the result may hold to show its edges
+    journal: str | Path | None = None  # a folder that keeps finished resamples
 
     def __post_init__(self) -> None:
         check_whole("resamples", self.resamples, least=LEAST_RESAMPLES, none_ok=True)

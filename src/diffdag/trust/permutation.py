@@ -34,7 +34,6 @@ from diffdag._base.checks import check_rng, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
-from diffdag._base.words import named
 from diffdag.results.records import GlobalTest
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments
@@ -96,7 +95,12 @@ def global_test(
     >>> bool(global_test(pair.first.sample(200, rng=1), pair.first.sample(200, rng=2)).pvalue > 0.05)
     True
     """
-    _check_options(permutations, rng)
+    if not is_whole(permutations) or permutations < LEAST:
+        raise InputError(
+            f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
+            f"it is {permutations!r}"
+        )
+    check_rng(rng)
     if isinstance(first, Moments) or isinstance(second, Moments):
         raise InputError("moments cannot be permuted; give the two tables of rows")
     tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
@@ -112,7 +116,6 @@ def permute_tables(
     progress: Progress = None,
 ) -> GlobalTest:
     """The test for two tables that are aligned already; see `global_test`."""
-    _check_options(permutations, rng)
     pool = _pool(tables)
     seeds = np.random.default_rng(0 if rng is None else rng).integers(2**63, size=permutations)
     p = pool.rows.shape[1]
@@ -128,16 +131,6 @@ def permute_tables(
                 advance()
     pvalue, each = _combine(values)
     return GlobalTest(pvalue, int(permutations), dict(zip(STATISTICS, each, strict=False)))
-
-
-def _check_options(permutations: object, rng: object) -> None:
-    if not is_whole(permutations) or permutations < LEAST:  # type: ignore[operator]
-        raise InputError(
-            named("permutations"),
-            f" must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
-            f"it is {permutations!r}",
-        )
-    check_rng(rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,17 +227,11 @@ def _combine(values: FloatArray) -> tuple[float, list[float]]:
     Rows are ordered by their smallest p-value; ties, of which there are many, by how far the statistic that
     stands out most lies from its mean.
     """
-    counts = np.array([_at_least(column) for column in values.T])
+    # How many values of its column are at least as large as each.
+    counts = len(values) - np.array([np.searchsorted(np.sort(v), v * (1 - _SAME)) for v in values.T])
     smallest = counts.min(axis=0)
     spread = values.std(axis=0)
     apart = ((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).max(axis=1)
     beyond = apart >= apart[0] - _SAME * (1 + abs(apart[0]))
     more = (smallest < smallest[0]) | ((smallest == smallest[0]) & beyond)
     return float(more.mean()), [float(count[0] / len(values)) for count in counts]
-
-
-def _at_least(values: FloatArray) -> IntArray:
-    """How many values are at least as large, for each of them."""
-    ranked = np.sort(values)
-    counts: IntArray = len(values) - np.searchsorted(ranked, values * (1 - _SAME), side="left")
-    return counts

@@ -19,8 +19,7 @@ import hashlib
 import json
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
@@ -65,7 +64,7 @@ class Resamples:
     found : tuple of tuples of (int, int, bool)
         The edges of each fit: source and target by column number, and whether directed.
     failed : dict of int to str
-        Fits without an answer, by number, and why; their entry in `found` is empty.
+        Fits that failed, by number, and why; their entry in `found` is empty.
     noise, mean : tuple of tuples of int
         Variables whose noise variance, and whose intercept, changed in each fit, by column number.
     """
@@ -80,7 +79,7 @@ class Resamples:
 
     @property
     def answers(self) -> int:
-        """Number of fits with an answer: what all shares are shares of."""
+        """Number of fits that did not fail: what all shares are shares of."""
         return len(self.found) - len(self.failed)
 
     @cached_property
@@ -132,7 +131,7 @@ class Resamples:
 
 
 class NoneFitted(InputError):
-    """No resample gave an answer."""
+    """No resample could be fitted."""
 
 
 class Refit(Protocol):
@@ -148,23 +147,12 @@ class Refit(Protocol):
 
 @dataclass(frozen=True)
 class Drawing:
-    """How resamples are drawn from two tables.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The variables.
-    kind : {"bootstrap", "half"}
-    rows : (int, int)
-        Rows drawn from each table.
-    entropy, spawn_key
-        Of the seed that all random numbers come from.
-    """
+    """How resamples are drawn from two tables."""
 
     names: tuple[str, ...]
     kind: Kind
-    rows: tuple[int, int]
-    entropy: Any
+    rows: tuple[int, int]  # drawn from each table
+    entropy: Any  # of the seed that all random numbers come from
     spawn_key: tuple[int, ...]
 
     @classmethod
@@ -206,31 +194,20 @@ def resample_tables(
 ) -> Resamples:
     """Fit resamples of two aligned tables.
 
-    Parameters
-    ----------
-    tables : Tables
-        Both tables.
-    refit : Refit
-        What to fit to each resample.
-    fits : int
-        Number of resamples.
-    drawing : Drawing
-        How they are drawn.
-    journal : path, optional
-        A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
-    n_jobs : int, optional
-        Processes, as in scikit-learn.
-    progress : bool or callable, optional
-        Bars, or a function that is called with the fits done, their number, and what they are.
+    The journal is a file that keeps finished fits: an interrupted run continues, and a finished one can be
+    given more.
     """
     check_whole("fits", fits, least=1)
     shared = tables.first, tables.second, refit, drawing
     title = f"Resampling ({'bootstrap' if drawing.kind == 'bootstrap' else 'halves'})"
-    with _kept(journal, *shared) as (rows, keep):
+    with nullcontext() if journal is None else _journal(Path(journal), *shared).open() as kept:
+        rows: dict[int, Row] = {row["fit"]: row for row in kept.rows.values()} if kept else {}
         todo = [number for number in range(fits) if number not in rows]
         with show_progress(progress, title, fits, fits - len(todo)) as advance:
             for _, row in run_all(_fit_one, todo, shared=shared, jobs=n_jobs):
-                keep(row)
+                if kept:
+                    kept.append(row)
+                rows[row["fit"]] = row
                 advance()
     return _resamples([rows[number] for number in range(fits)], drawing)
 
@@ -245,25 +222,6 @@ def check_journal(
     if journal is not None:
         unknown = ("required",) if searched else ()
         _journal(Path(journal), tables.first, tables.second, refit, drawing).check(unknown)
-
-
-@contextmanager
-def _kept(
-    path: str | Path | None, first: FloatArray, second: FloatArray, refit: Refit, drawing: Drawing
-) -> Iterator[tuple[dict[int, Row], Callable[[Row], None]]]:
-    """The fits there are, by number, and a function that keeps one more."""
-    rows: dict[int, Row] = {}
-    if path is None:
-        yield rows, lambda row: rows.update({row["fit"]: row})
-        return
-    with _journal(Path(path), first, second, refit, drawing).open() as journal:
-        rows.update({row["fit"]: row for row in journal.rows.values()})
-
-        def keep(row: Row) -> None:
-            journal.append(row)
-            rows[row["fit"]] = row
-
-        yield rows, keep
 
 
 def _journal(path: Path, first: FloatArray, second: FloatArray, refit: Refit, drawing: Drawing) -> Journal:

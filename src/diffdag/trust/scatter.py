@@ -41,18 +41,9 @@ def edge_scatters(
 ) -> tuple[EdgeScatter, ...]:
     """Return the scatters of the largest changes.
 
-    Parameters
-    ----------
-    edges : sequence of Edge
-        Changed edges to show.
-    fit : OrderFit or PaperFit
-        The fit that found them: along its order the others' contributions are estimated.
-    first, second : Moments
-        Of the variables that were kept, on the rows on which the weights were estimated.
-    rows : pair of arrays, optional
-        Rows to show, with a column for each of those variables.
-    scores : bool
-        Whether these are on the scale that ranks suggest.
+    The moments are those from which the weights were estimated, of the variables that were kept; along the
+    order of the fit the others' contributions are estimated. `rows` to show have a column per variable;
+    `scores` says that they are on the scale that ranks suggest.
 
     Examples
     --------
@@ -109,21 +100,18 @@ class _Part:
 
 def _parts(fit: Fit, edge: Edge, first: Moments, second: Moments, place: dict[str, int]) -> tuple[_Part, _Part]:
     source, target = place[edge.source], place[edge.target]
-    none = np.empty(0)
+    equation = None
     if edge.weight_first is None or edge.weight_second is None:
-        slopes = [float(m.scatter[source, target] / m.scatter[source, source]) for m in (first, second)]
-        return _Part(slopes[0], [], none, none), _Part(slopes[1], [], none, none)
-    equation = fit.equation(target, first, second)
+        one, two = (float(m.scatter[source, target] / m.scatter[source, source]) for m in (first, second))
+    else:
+        one, two, equation = edge.weight_first, edge.weight_second, fit.equation(target, first, second)
+    none = np.empty(0)
     if equation is None:
-        return _Part(edge.weight_first, [], none, none), _Part(edge.weight_second, [], none, none)
+        return _Part(one, [], none, none), _Part(two, [], none, none)
     others = [k for k, j in enumerate(equation.regressors) if j != source]
     index = [equation.regressors[k] for k in others]
-    centre = (first.mean[index] + second.mean[index]) / 2
-    one, two = (
-        _Part(weight, index, beta[others], centre)
-        for weight, beta in zip((edge.weight_first, edge.weight_second), equation.coefficients, strict=True)
-    )
-    return one, two
+    centre, betas = (first.mean[index] + second.mean[index]) / 2, equation.coefficients
+    return _Part(one, index, betas[0][others], centre), _Part(two, index, betas[1][others], centre)
 
 
 def _cloud(moments: Moments, rows: FloatArray, source: int, target: int, part: _Part) -> Cloud:

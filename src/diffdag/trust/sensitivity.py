@@ -1,4 +1,4 @@
-"""What a path of settings found, and how far the answer depends on the setting."""
+"""What a path of settings found, and how far the result depends on the setting."""
 
 from __future__ import annotations
 
@@ -34,30 +34,15 @@ class SettingMultiples:
 
 @dataclass(frozen=True)
 class Setting:
-    """What was found at one setting.
-
-    Parameters
-    ----------
-    at : SettingMultiples
-    kept : int
-        Variables that were not screened out.
-    edges : tuple of (str, str, bool, float or None)
-        Source, target, whether directed, and delta.
-    ebic : float
-        Extended BIC relative to no change: less is better.
-    instability, found : float, optional
-        How far halves of the rows disagree, and how many changes they found on average.
-    shares : tuple of Share
-        How often each pair was found in halves of the rows, most often found first.
-    """
+    """What was found at one setting."""
 
     at: SettingMultiples
-    kept: int
+    kept: int  # variables that were not screened out
     edges: tuple[Found, ...]
-    ebic: float
-    instability: float | None = None
-    found: float | None = None
-    shares: tuple[Share, ...] = ()
+    ebic: float  # relative to no change: less is better
+    instability: float | None = None  # how far halves of the rows disagree
+    found: float | None = None  # how many changes they found on average
+    shares: tuple[Share, ...] = ()  # how often they found each pair, most often found first
 
     @property
     def pairs(self) -> frozenset[frozenset[str]]:
@@ -72,22 +57,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class EdgeTrajectory:
-    """One pair of variables along the path.
-
-    Parameters
-    ----------
-    source, target : str
-        The source is the cause at most of the settings that direct the edge.
-    ways : tuple of str
-        Step by step: ``"directed"`` from source to target, ``"reversed"``, ``"undirected"``, or ``""``.
-    deltas : tuple of float or None
-        Where directed.
-    """
+    """One pair of variables along the path; the source is the cause at most settings that direct the edge."""
 
     source: str
     target: str
-    ways: tuple[str, ...]
-    deltas: tuple[float | None, ...]
+    ways: tuple[str, ...]  # step by step: "directed" from source to target, "reversed", "undirected", or ""
+    deltas: tuple[float | None, ...]  # where directed
 
 
 def _course(edges: dict[int, Found], steps: int) -> EdgeTrajectory:
@@ -103,7 +78,7 @@ def _course(edges: dict[int, Found], steps: int) -> EdgeTrajectory:
 
 @dataclass(frozen=True, eq=False)
 class SettingsPath:
-    """The answers along a path of settings, and the setting chosen.
+    """The results along a path of settings, and the setting chosen.
 
     Attributes
     ----------
@@ -223,7 +198,7 @@ class SettingsPath:
         return f"Chosen by {way}: {times}, with {same} the default. {tail}"
 
     def to_json(self) -> str:
-        """Everything but the full answer at the chosen setting, for programs."""
+        """Everything but the full result at the chosen setting, for programs."""
         value = {
             "schema": 1,
             "method": self.method,
@@ -261,7 +236,7 @@ def _known(record: dict[Any, Any]) -> dict[str, Any]:
 
 
 def sensitivity_note(path: SettingsPath) -> str:
-    """Say in one sentence over which settings the default answer stays the same, and what is next.
+    """Say in one sentence over which settings the default result stays the same, and what is next.
 
     Examples
     --------

@@ -132,24 +132,8 @@ def follow_path(
 ) -> SettingsPath:
     """Fit along a path of settings and choose one of them.
 
-    Parameters
-    ----------
-    base : BaseSettings
-        What the settings are multiples of.
-    fit : callable
-        Gives the fit with some parameters replaced.
-    by : {"ebic", "stability"}
-        How the setting is chosen.
-    multiples : mapping of str to sequence of float, optional
-        Multiples to try, by axis; the usual ones where left out.
-    halves : callable, optional
-        Gives the fits to halves of the rows at a setting, for ``by="stability"``.
-    fits : int
-        Halves per setting.
-    n_jobs : int, optional
-        Settings fitted at a time, in the order search.
-    progress : bool or callable, optional
-        Bars, or a function that is told how far the work has come.
+    `fit` gives the fit with some parameters replaced, `halves` the fits to halves of the rows at a setting, for
+    ``by="stability"``, so many `fits` for each. `multiples` are those to try, by axis.
     """
     steps = {}
     for number, axis in enumerate(AXES[base.method]):
@@ -157,9 +141,9 @@ def follow_path(
         steps[axis] = sorted_multiples(axis, values) if values is not None else (ASIDE if number else ALONG)
     if base.method == "paper" and not base.penalty:
         steps["penalty"] = (1.0,)
-    walk = _Walk(base, fit, by, halves if by == "stability" else None, n_jobs)
-    each = 1 + (fits if by == "stability" else 0)
-    return walk.path(steps, each, progress)
+    stability = by == "stability"
+    walk = _Walk(base, fit, by, halves if stability else None, n_jobs)
+    return walk.path(steps, 1 + stability * fits, progress)
 
 
 @dataclass(eq=False)

@@ -18,10 +18,9 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-from diffdag._base.arrays import BoolArray
+from diffdag._base.arrays import BoolArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
 from diffdag.results.difference import Difference
@@ -43,21 +42,16 @@ MOST_ORDERS = 24  # that are looked at besides the one found
 def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[Tables, Tables]:
     """Each table in two parts of the same size, at random: one to find changes, one to measure them."""
     source = np.random.default_rng(0 if rng is None else rng)
-    halves: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
-    for table in (tables.first, tables.second):
-        shuffled = source.permutation(len(table))
-        half = (len(table) + 1) // 2
-        halves[0].append(np.sort(shuffled[:half]))
-        halves[1].append(np.sort(shuffled[half:]))
-    return _rows_of(tables, *halves[0]), _rows_of(tables, *halves[1])
+    shuffled = [source.permutation(len(table)) for table in (tables.first, tables.second)]
+    find = [np.sort(rows[: (len(rows) + 1) // 2]) for rows in shuffled]
+    test = [np.sort(rows[(len(rows) + 1) // 2 :]) for rows in shuffled]
+    return _rows_of(tables, *find), _rows_of(tables, *test)
 
 
-def _rows_of(tables: Tables, first: NDArray[np.intp], second: NDArray[np.intp]) -> Tables:
-    one, two = (
-        rows if places is None else places[rows]
-        for rows, places in zip((first, second), tables.places, strict=True)
-    )
-    return replace(tables, first=tables.first[first], second=tables.second[second], places=(one, two))
+def _rows_of(tables: Tables, first: IndexArray, second: IndexArray) -> Tables:
+    one, two = tables.places
+    places = first if one is None else one[first], second if two is None else two[second]
+    return replace(tables, first=tables.first[first], second=tables.second[second], places=places)
 
 
 def measure(
@@ -65,16 +59,8 @@ def measure(
 ) -> Difference:
     """Give the changes weights and intervals from rows that had no part in finding them.
 
-    Parameters
-    ----------
-    result : Difference
-        The difference that was found.
-    fit : OrderFit
-        The fit it comes from, on other rows.
-    first, second : Moments
-        Of the rows to measure on, over the variables that were kept.
-    before : ndarray of bool
-        ``before[a, b]`` if it is known that variable a precedes b, of those that were kept.
+    The moments are of those rows, over the variables that were kept; `fit` is on the others. ``before[a, b]``
+    if it is known that a precedes b.
     """
     for moments, label in ((first, "first"), (second, "second")):  # a wild row may be among these only
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
@@ -112,7 +98,7 @@ def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
     while waiting and len(found) < MOST_ORDERS:
         current = waiting.pop(0)
         for order in _neighbours(current.order, np.flatnonzero(current.changed.any(axis=1)).tolist()):
-            if order in seen or len(found) == MOST_ORDERS or not _allowed(order, before):
+            if order in seen or len(found) == MOST_ORDERS or np.tril(before[np.ix_(order, order)]).any():
                 continue
             seen.add(order)
             other = walk_from(problem, order)
@@ -120,11 +106,6 @@ def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
                 waiting.append(other)
                 found.append(other)
     return [Structure.of(fit.first.names, item) for item in found]
-
-
-def _allowed(order: tuple[int, ...], before: BoolArray) -> bool:
-    """Whether an order agrees with what is known."""
-    return not np.tril(before[np.ix_(order, order)]).any()
 
 
 def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:

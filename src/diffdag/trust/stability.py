@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffdag._base.arrays import FloatArray
+from diffdag._base.checks import check_whole
 from diffdag._base.errors import InputError
 
 _ROUNDING = 1e-9  # a share of k out of 2B may come as a decimal number a little above it
@@ -36,46 +37,25 @@ _MOST_STEPS = 60  # seven are enough as a rule
 def expected_false_bound(q: float, candidates: int, cutoff: float, pairs: int) -> float:
     """Bound on the expected number of stable candidates that a single fit would hardly ever find.
 
-    Parameters
-    ----------
-    q : float
-        How many candidates a fit to half of the rows finds on average.
-    candidates : int
-        How many there are, p (p - 1) / 2 for pairs of p variables.
-    cutoff : float
-        Share of the fits from which on a candidate counts as stable; above 1/2.
-    pairs : int
-        Pairs of halves, half the number of fits.
-
-    Returns
-    -------
-    float
-        The smallest of the three bounds of the module's header.
-
-    Notes
-    -----
-    "Hardly ever" means with a probability of at most ``q / candidates``. The bound supposes that the shares of
-    such candidates have an r-concave distribution, which Shah and Samworth found in all their examples.
+    A fit to half of the rows finds `q` of the `candidates` on average; stable are those that a share of at
+    least `cutoff`, above 1/2, of the fits to so many `pairs` of halves finds. "Hardly ever" means with a
+    probability of at most ``q / candidates``. It is the smallest of the three bounds of the module's header,
+    and supposes that the shares of such candidates have an r-concave distribution, which Shah and Samworth
+    found in all their examples.
 
     Examples
     --------
     >>> round(expected_false_bound(q=10, candidates=100, cutoff=0.6, pairs=50), 3)
     1.141
     """
-    _check(q, candidates, pairs)
+    check_whole("candidates", candidates, least=1)
+    check_whole("pairs", pairs, least=1)
+    if not 0 <= q <= candidates:
+        raise InputError(f"q must be between 0 and the number of candidates, {candidates}; it is {q!r}")
     if not 0.5 < cutoff <= 1:
         raise InputError(f"cutoff must be above 0.5 and at most 1; it is {cutoff!r}")
     found = math.ceil(2 * pairs * cutoff - _ROUNDING)  # fits that it takes
     return float(_bounds(float(q), int(candidates), int(pairs))[found - pairs - 1])
-
-
-def _check(q: float, candidates: int, pairs: int) -> None:
-    for name, value in {"candidates": candidates, "pairs": pairs}.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < 1:
-            raise InputError(f"{name} must be a whole number, 1 or larger; it is {value!r}")
-    if not 0 <= q <= candidates:
-        raise InputError(f"q must be between 0 and the number of candidates, {candidates}; it is {q!r}")
 
 
 @lru_cache(maxsize=64)
@@ -149,9 +129,5 @@ def _linear_masses(mean: float, last: NDArray[np.int64], power: float) -> FloatA
         if np.max(np.abs(gap)) < _CLOSE:
             break
         log_a += gap * now * left / (slope * last / 2)
-    return np.where((mean <= last / 2)[:, None], weights, _reversed(weights, k, place))
-
-
-def _reversed(weights: FloatArray, k: NDArray[np.int64], place: NDArray[np.int64]) -> FloatArray:
-    """Each row's masses on 0, ..., k from the back."""
-    return np.where(place <= k, np.take_along_axis(weights, np.maximum(k - place, 0), axis=1), 0.0)
+    turned = np.where(inside, np.take_along_axis(weights, np.maximum(k - place, 0), axis=1), 0.0)
+    return np.where((mean <= last / 2)[:, None], weights, turned)

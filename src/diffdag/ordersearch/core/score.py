@@ -154,7 +154,7 @@ def quick_cost(space: Workspace, rules: Rules, t: int) -> tuple[float, int, bool
 
 @inner
 def full_cost(space: Workspace, rules: Rules, t: int) -> tuple[float, int, bool]:
-    """The same, with a closer look."""
+    """What `quick_cost` returns, with a closer look at change sets and variances."""
     penalty, extra = rules.table[CHANGE, t], rules.table[VARIANCE, t]
     if nothing_pays(space, rules, t, CLOSE_LOW) and not _jointly(space, rules, t):
         return 0.0, ZERO, False

@@ -176,7 +176,7 @@ def forward_backward(space: Workspace, task: Task, t: int, rss: float) -> tuple[
 
 @inner
 def best_subset(space: Workspace, task: Task, t: int, rss: float, known: float, size: int) -> tuple[float, int]:
-    """The same for the best of all sets, given the answer of `forward_backward`: `size` changes leave `known`.
+    """What the best of all sets leaves, and its size; `forward_backward` left `known` with `size` changes.
 
     Sets are visited depth first; each step eliminates one candidate from the rest (Furnival and Wilson 1974).
     """

@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words
+from diffdag.model.regression import equal_variances
 from diffdag.results.records import Check
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, WIDEST, changed_noise, settled_names
@@ -165,14 +166,10 @@ def check_noise(fit: Fit) -> Check | None:
         says = "noise variances, assumed to be equal in both conditions, show no difference"
         return Check("noise variances", True, says, least, limit)
     moved = join_names(names[k] for k in np.flatnonzero(tested <= limit))
-    remedy = (
-        f"use {option_words('method', 'order')}, which allows for it"
-        if fit.method == "paper"
-        else f"use {option_words('noise', 'auto')}, which allows for it"
-    )
+    remedy = option_words(*(("method", "order") if fit.method == "paper" else ("noise", "auto")))
     says = (
         f"noise variances of {moved} differ between the conditions, though they are assumed to be equal: "
-        f"edges into or between them may be there only for that; {remedy}"
+        f"edges into or between them may be there only for that; use {remedy}, which allows for it"
     )
     return Check("noise variances", False, says, least, limit)
 
@@ -192,9 +189,7 @@ def _variance_tests(first: Moments, second: Moments) -> FloatArray | None:
         freedom = moments.n - 1.0 - np.arange(p)
         variances.append((np.diag(root) * scale) ** 2 / freedom)
         freedoms.append(freedom)
-    ratio = variances[0] / variances[1]
-    tails = np.minimum(stats.f.sf(ratio, *freedoms), stats.f.cdf(ratio, *freedoms))
-    return np.asarray(np.minimum(1.0, 2 * tails), dtype=np.float64)
+    return equal_variances(variances[0] / variances[1], *freedoms)
 
 
 def check_means(

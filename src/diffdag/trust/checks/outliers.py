@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.words import join_names
-from diffdag.model.regression import regress_jointly
+from diffdag.model.regression import equal_variances, regress_jointly
 from diffdag.results.records import ABSENT_ERRORS, Check
 from diffdag.tables.moments import Moments
 from diffdag.trust.checks.residual_view import LABELS, LEVEL, Part, View, changed_noise
@@ -34,7 +34,7 @@ ROUNDS = 4
 NORMAL = 0.6745  # median of the absolute value of a standard normal variable
 NOTHING = 1e-12  # a share of variance that is rounding error
 MOVED = 0.5  # share of a change that may not go with those rows
-NOISE_PRICE = 0.6  # of a changed noise variance, in prices of a changed effect
+NOISE_PENALTY = 0.6  # of a changed noise variance, in penalties of a changed effect
 
 
 class Carried(NamedTuple):
@@ -59,8 +59,11 @@ def check_outliers(view: View, fit: Fit) -> Check:
     if not count:
         return Check("outliers", True, "there is no change for rows to carry", None, MOVED)
     least = fit.problem.unit if fit.method == "order" else ABSENT_ERRORS**2 / 2
-    carried = [_edge_lost(view, name, pair, pairs, count, least) for name, pair in pairs.items()]
-    carried += [_noise_lost(view, t, count, NOISE_PRICE * least) for t in noisy]
+    causes = {t: sorted(s for s, effect in pairs.values() if effect == t) for _, t in pairs.values()}
+    carried = [_lost(view, name, causes[t], s, t, count, least) for name, (s, t) in pairs.items()]
+    carried += [
+        _lost(view, f"noise of {view.names[t]}", [], None, t, count, NOISE_PENALTY * least) for t in noisy
+    ]
     lost = [item for item in carried if item is not None]
     if not lost:
         return Check("outliers", True, "no change is carried by a few outlying rows", None, MOVED)
@@ -83,41 +86,28 @@ def _rows_named(rows: list[IndexArray]) -> str:
     return "; ".join(parts)
 
 
-def _edge_lost(
-    view: View, name: str, pair: tuple[int, int], pairs: dict[str, tuple[int, int]], count: int, price: float
+def _lost(
+    view: View, name: str, causes: list[int], s: int | None, t: int, count: int, penalty: float
 ) -> Carried | None:
-    """Whether the change of the effect of one place in the order on a later one stands without some rows."""
-    s, t = pair
+    """Whether the change of the effect of s on t, or of the noise variance of t, stands without some rows."""
     rows = [outlying(part, s, t, count) for part in view.parts]
     if not any(len(out) for out in rows):
         return None
-    causes = sorted(s for s, effect in pairs.values() if effect == t)
-    none: IndexArray = np.zeros(0, np.intp)
-    with_them, _ = _change(view, s, t, causes, [none, none])
-    without, error = _change(view, s, t, causes, rows)
+    none: list[IndexArray] = [np.zeros(0, np.intp)] * 2
+    if s is None:
+        with_them, _ = _variance_change(view, t, none)
+        without, chance = _variance_change(view, t, rows)
+        falls = chance > stats.chi2.sf(2 * penalty, 1)
+    else:
+        with_them, _ = _change(view, s, t, causes, none)
+        without, error = _change(view, s, t, causes, rows)
+        free = sum(part.worth for part in view.parts) - 3 - t
+        score = (without / error) ** 2 if error > 0 else math.inf
+        falls = free / 2 * math.log1p(score / free) < penalty
     lost = abs(1 - without / with_them) if with_them else 0.0
-    free = sum(part.worth for part in view.parts) - 3 - t
-    score = (without / error) ** 2 if error > 0 else math.inf
-    falls = free / 2 * math.log1p(score / free) < price
     if not (falls or lost > MOVED):
         return None
-    return Carried(lost, name, [part.rows(out) for part, out in zip(view.parts, rows, strict=True)])
-
-
-def _noise_lost(view: View, t: int, count: int, price: float) -> Carried | None:
-    """Whether the change of a noise variance stands without some rows; tested as in separate regressions."""
-    rows = [outlying(part, None, t, count) for part in view.parts]
-    if not any(len(out) for out in rows):
-        return None
-    none: IndexArray = np.zeros(0, np.intp)
-    with_them, _ = _variance_change(view, t, [none, none])
-    without, chance = _variance_change(view, t, rows)
-    lost = abs(1 - without / with_them) if with_them else 0.0
-    falls = chance > stats.chi2.sf(2 * price, 1)
-    if not (falls or lost > MOVED):
-        return None
-    named = [part.rows(out) for part, out in zip(view.parts, rows, strict=True)]
-    return Carried(lost, f"noise of {view.names[t]}", named)
+    return Carried(lost, name, [part.places[out] for part, out in zip(view.parts, rows, strict=True)])
 
 
 def outlying(part: Part, s: int | None, t: int, count: int) -> IndexArray:
@@ -203,5 +193,4 @@ def _variance_change(view: View, t: int, rows: list[IndexArray]) -> tuple[float,
     if min(variances) <= NOTHING * max(variances):  # without these rows the variable is constant
         return 0.0, 1.0
     ratio = variances[0] / variances[1]
-    tail = min(float(stats.f.sf(ratio, *freedoms)), float(stats.f.cdf(ratio, *freedoms)))
-    return math.log(ratio), min(1.0, 2 * tail)
+    return math.log(ratio), float(equal_variances(ratio, *freedoms))

@@ -34,34 +34,14 @@ LEVEL = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One table along the order; an entry of `values` and `own` is a variable, its entries are rows.
+    """One table along the order; a row of `values` and `own` is a variable."""
 
-    Attributes
-    ----------
-    values : ndarray, shape (p, n)
-        Deviations from the means, each variable divided by its standard deviation.
-    own : ndarray, shape (p, n)
-        Own parts, with mean 0 and mean square 1.
-    root : ndarray, shape (p, p)
-        Lower triangular: ``values = root @ own``.
-    scale : ndarray, shape (p,)
-        Standard deviations.
-    worth : float
-        The number of independent rows that the rows shown are worth.
-    places : ndarray, optional
-        Where each of the rows shown stands in the user's table, from 0; None if that is where it is shown.
-    """
-
-    values: FloatArray
-    own: FloatArray
-    root: FloatArray
-    scale: FloatArray
-    worth: float
-    places: NDArray[np.intp] | None = None
-
-    def rows(self, shown: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where in the user's table some of the rows shown stand."""
-        return shown if self.places is None else self.places[shown]
+    values: FloatArray  # deviations from the means, each variable divided by its standard deviation
+    own: FloatArray  # residuals, with mean 0 and mean square 1
+    root: FloatArray  # lower triangular: ``values = root @ own``
+    scale: FloatArray  # standard deviations
+    worth: float  # effective sample size of the rows shown
+    places: NDArray[np.intp]  # where each of them stands in the user's table, from 0
 
     @property
     def n(self) -> int:
@@ -171,17 +151,13 @@ def residual_view(tables: Tables, fit: Fit, covariance: Covariance) -> View | No
     steps = [-(-len(table) // LONGEST) for table in (tables.first, tables.second)]
     rows = [table[::step, columns] for table, step in zip((tables.first, tables.second), steps, strict=True)]
     scores = table_scores(rows[0], rows[1], covariance)
-    whole = (len(tables.first), len(tables.second))
     parts = []
-    for table, moments, n, step, places in zip(
-        scores, (fit.first, fit.second), whole, steps, tables.places, strict=True
-    ):
+    for k, n in enumerate((len(tables.first), len(tables.second))):
+        places, worth = tables.places[k], min(1.0, (fit.first, fit.second)[k].n / n)
         numbers = np.arange(n) if places is None else places
-        part = _part(table, len(table) * min(1.0, moments.n / n), numbers[::step])
-        if part is None:
-            return None
-        parts.append(part)
-    return View(names, (parts[0], parts[1]), covariance)
+        parts.append(_part(scores[k], len(scores[k]) * worth, numbers[:: steps[k]]))
+    one, two = parts
+    return None if one is None or two is None else View(names, (one, two), covariance)
 
 
 def changed_noise(result: Difference) -> list[str]:
@@ -189,7 +165,7 @@ def changed_noise(result: Difference) -> list[str]:
     return [change.variable for change in result.noise_list]
 
 
-def _part(table: FloatArray, worth: float, places: NDArray[np.intp] | None = None) -> Part | None:
+def _part(table: FloatArray, worth: float, places: NDArray[np.intp]) -> Part | None:
     n, p = table.shape
     if min(n, worth) < p + 4:
         return None

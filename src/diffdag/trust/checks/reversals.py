@@ -7,7 +7,7 @@ other, behind the same predecessors A, can be explained in a third way besides j
     i on A in both conditions, and on j in the first only;     j on A in both, and on i in the second only.
 
 That pays for two changes, and for others where they pay. `check_reversals` compares the best order that has one
-such pair with the best one that has none, in units of the price of a change. Up to 12 variables all orders are
+such pair with the best one that has none, in penalties of a change. Up to 12 variables all orders are
 compared, by the tables of dynamic programming: least costs of the variables in A, in any order, and of all
 behind the pair. Beyond, the pairs tried are those that changed, at two places in the order found, and most
 reversals are missed.
@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
-from diffdag.results.difference import Difference
 from diffdag.results.records import Check
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.search import Problem
     from diffdag.trust.fits import Fit
 
-MARGIN = 0.2  # what a reversal has to save, in prices of a change; ordinary changes lose half of one or more
-LEAST = 2.1  # prices that an answer has to pay for a reversal to be worth a look
+MARGIN = 0.2  # what a reversal has to save, in penalties of a change; ordinary changes lose half of one or more
+LEAST = 2.1  # penalties that a result has to pay for a reversal to be worth a look
 TRIED = 300  # pairs and sets before them that are tried, the most hopeful first
 FEW = 12  # up to so many variables all orders are compared, unless the order is known
 MOST = 20  # pairs that are tried elsewhere
@@ -45,7 +44,8 @@ def check_reversals(fit: Fit) -> Check | None:
     if min(first.n, second.n) <= len(names) + 2 or not (few or fit.method == "order"):
         return None
     calm = "nothing suggests that an edge is reversed between the conditions"
-    if _paid(fit.difference) < LEAST:
+    # About the sum of penalties; a noise variance has 0.6 of that of a change.
+    if len(fit.difference.edge_list) + 0.6 * len(fit.difference.noise_list) < LEAST:
         return Check("reversals", True, calm, None, MARGIN)
     problem = Problem.from_scatter(
         first.scatter,
@@ -71,11 +71,6 @@ def check_reversals(fit: Fit) -> Check | None:
     return Check("reversals", False, says, most, MARGIN)
 
 
-def _paid(result: Difference) -> float:
-    """About the sum of penalties, in penalties of a change; a noise variance has 0.6 of one."""
-    return len(result.edge_list) + 0.6 * len(result.noise_list)
-
-
 class AllOrders:
     """Least costs of all sets of variables, by dynamic programming; a number's bits say who is in a set."""
 
@@ -94,7 +89,12 @@ class AllOrders:
         enough = self.best - MARGIN * self.problem.unit
         found: dict[Pair, float] = {}
         best = enough
-        for bound, (i, j), members in _ascending(self._bounds(enough))[:TRIED]:
+        hopeful = [
+            (float(bound), pair, int(members))
+            for pair, (sets, least) in self._bounds(enough).items()
+            for members, bound in zip(sets, least, strict=True)
+        ]
+        for bound, (i, j), members in sorted(hopeful)[:TRIED]:
             if bound >= best:
                 break
             others = [k for k in range(self.problem.p) if members >> k & 1]
@@ -132,16 +132,6 @@ class AllOrders:
         return bounds
 
 
-def _ascending(bounds: dict[Pair, tuple[IntArray, FloatArray]]) -> list[tuple[float, Pair, int]]:
-    """Every pair and set, the most hopeful first."""
-    entries = [
-        (float(bound), pair, int(members))
-        for pair, (sets, least) in bounds.items()
-        for members, bound in zip(sets, least, strict=True)
-    ]
-    return sorted(entries)
-
-
 def _behind(costs: FloatArray) -> FloatArray:
     """The least cost of all variables that are not in a set, placed behind it."""
     sets, p = costs.shape
@@ -176,120 +166,80 @@ def block_cost(problem: Problem, others: list[int], i: int, j: int) -> float:
 
     It is what it pays minus what it gains on both with nothing changed, as in `ordersearch.score`.
     """
-    one, pooled = problem.first, problem.pooled
     index = [*others, i, j]
-    root = np.linalg.cholesky(pooled[np.ix_(index, index)])
+    root = np.linalg.cholesky(problem.pooled[np.ix_(index, index)])
     reference = float(root[-1, -1] * root[-2, -2])
-    at = len(others) + 1
-    total = 2 * float(problem.rules.table[0, at])
-    for target, cause, there in ((i, j, one), (j, i, pooled - one)):
-        total += _node_cost(problem, others, target, cause, there, reference)
-    return total
+    ends = ((i, j, 1), (j, i, 0))  # and the condition in which the second does not act on the first
+    costs = [_node_cost(problem, others, *end, reference) for end in ends]
+    return 2 * float(problem.rules.table[0, len(others) + 1]) + sum(costs)
 
 
 def _node_cost(
-    problem: Problem, others: list[int], target: int, cause: int, there: FloatArray, reference: float
+    problem: Problem, others: list[int], target: int, cause: int, absent: int, reference: float
 ) -> float:
-    """Cost of a variable on others in both conditions and on a cause where its scatter is `there`.
+    """Cost of a variable on others in both conditions and on a cause that is constant in one of them.
 
     Coefficients of others differ between the conditions where that pays, as seen one at a time.
     """
     rules, at, k = problem.rules, len(others) + 1, len(others)
-    price, variance, free = (float(rules.table[row, at]) for row in range(3))
-    gram, cross = _equations(problem, others, target, cause, there)
+    penalty, variance, free = (float(rules.table[row, at]) for row in range(3))
+    both = [problem.first.copy(), problem.pooled - problem.first]
+    both[absent][cause] = both[absent][:, cause] = 0.0
+    one, pooled, index = both[0], both[0] + both[1], [*others, cause]
+    gram = np.block(
+        [
+            [pooled[np.ix_(index, index)], one[np.ix_(index, others)]],
+            [one[np.ix_(others, index)], one[np.ix_(others, others)]],
+        ]
+    )
+    cross = np.append(pooled[index, target], one[others, target])
     chosen = list(range(k + 1))
-    own = float(problem.pooled[target, target])
     solution = np.linalg.solve(gram[: k + 1, : k + 1], cross[: k + 1])
-    rss = own - float(cross[: k + 1] @ solution)
+    rss = float(pooled[target, target] - cross[: k + 1] @ solution)
     while len(chosen) < 2 * k + 1:
         rest = [c for c in range(k + 1, 2 * k + 1) if c not in chosen]
         solved = np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[np.ix_(chosen, rest)])
         width = gram[rest, rest] - np.einsum("ij,ij->j", gram[np.ix_(chosen, rest)], solved)
         gain = (cross[rest] - cross[chosen] @ solved) ** 2 / np.maximum(width, 1e-9 * gram[rest, rest])
         best = int(np.argmax(gain))
-        if gain[best] <= -math.expm1(-2 * price / free) * rss:
+        if gain[best] <= -math.expm1(-2 * penalty / free) * rss:
             break
         chosen.append(rest[best])
         rss -= float(gain[best])
     changes = len(chosen) - k - 1
-    cost = free / 2 * math.log(rss / reference) + price * changes
+    cost = free / 2 * math.log(rss / reference) + penalty * changes
     if rules.equal:
         return cost
-    rows = rules.n1 + rules.n2
-    first = _first_residual(problem, others, target, cause, there, chosen, gram, cross)
+    rows, solution = rules.n1 + rules.n2, np.zeros(2 * k + 1)
+    solution[chosen] = np.linalg.solve(gram[np.ix_(chosen, chosen)], cross[chosen])
+    contrast = np.append(-solution[: k + 1], 1.0)
+    contrast[:k] -= solution[k + 1 :]
+    block = np.ix_([*index, target], [*index, target])
+    first = max(float(contrast @ one[block] @ contrast), 1e-12 * float(one[target, target]))
     second = max(rss - first, 1e-12 * rss)
     two = rules.n1 * math.log(rows * first / (rules.n1 * reference))
     two += rules.n2 * math.log(rows * second / (rules.n2 * reference))
-    return min(cost, free / rows / 2 * two + price * changes + variance)
-
-
-def _equations(
-    problem: Problem, others: list[int], target: int, cause: int, there: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Normal equations: others in both conditions, the cause in one, others in the first condition alone."""
-    one, pooled = problem.first, problem.pooled
-    k = len(others)
-    gram, cross = np.empty((2 * k + 1, 2 * k + 1)), np.empty(2 * k + 1)
-    block = np.ix_(others, others)
-    meets = one[others, cause] if there is one else np.zeros(k)
-    gram[:k, :k], gram[:k, k + 1 :], gram[k + 1 :, k + 1 :] = pooled[block], one[block], one[block]
-    gram[:k, k], gram[k, k], gram[k, k + 1 :] = there[others, cause], there[cause, cause], meets
-    gram[k, :k], gram[k + 1 :, :k], gram[k + 1 :, k] = gram[:k, k], one[block], meets
-    cross[:k], cross[k], cross[k + 1 :] = pooled[others, target], there[cause, target], one[others, target]
-    return gram, cross
-
-
-def _first_residual(
-    problem: Problem,
-    others: list[int],
-    target: int,
-    cause: int,
-    there: FloatArray,
-    chosen: list[int],
-    gram: FloatArray,
-    cross: FloatArray,
-) -> float:
-    """Residual sum of squares in the first condition."""
-    one, k = problem.first, len(others)
-    solution = np.zeros(2 * k + 1)
-    solution[chosen] = np.linalg.solve(gram[np.ix_(chosen, chosen)], cross[chosen])
-    index = [*others, cause, target]
-    contrast = np.append(-(solution[:k] + solution[k + 1 :]), [-solution[k] if there is one else 0.0, 1.0])
-    left = float(contrast @ one[np.ix_(index, index)] @ contrast)
-    return max(left, 1e-12 * float(one[target, target]))
+    return min(cost, free / rows / 2 * two + penalty * changes + variance)
 
 
 def _saved_nearby(problem: Problem, fit: Fit) -> dict[Pair, float]:
     """What a reversal of each changed pair saves at most, where the rest of the order is that of the fit."""
+    from diffdag.ordersearch.search import walk_from  # noqa: PLC0415 - numba takes a second to import
+
     place, result = {name: k for k, name in enumerate(fit.first.names)}, fit.difference
     order = [place[name] for name in fit.search_order or fit.first.names]
     strength = {edge: abs(edge.delta or 0.0) / (edge.stderr or 1.0) for edge in result.edge_list}
     edges = sorted(result.edge_list, key=lambda edge: -strength[edge])[:MOST]
-    best, _ = order_costs(problem, order)
+    best = walk_from(problem, order).score
     found: dict[Pair, float] = {}
     for edge in edges:
         a, b = sorted((order.index(place[edge.source]), order.index(place[edge.target])))
         pair = order[a], order[b]
         rest = [k for k in order if k not in pair]
         for position in {a, b - 1}:
-            total, costs = order_costs(problem, [*rest[:position], *pair, *rest[position:]])
-            outside = total - float(costs[list(pair)].sum())
+            other = walk_from(problem, [*rest[:position], *pair, *rest[position:]])
+            outside = other.score - float(other.costs[list(pair)].sum())
             for i, j in (pair, pair[::-1]):
                 saved = best - outside - block_cost(problem, rest[:position], i, j)
                 found[i, j] = max(found.get((i, j), -math.inf), saved)
     return found
-
-
-def order_costs(problem: Problem, order: list[int]) -> tuple[float, FloatArray]:
-    """Cost of an order and of each variable in it."""
-    from diffdag.ordersearch.core.score import EXHAUSTIVE  # noqa: PLC0415
-    from diffdag.ordersearch.core.state import new_space  # noqa: PLC0415
-    from diffdag.ordersearch.core.walk import walk  # noqa: PLC0415
-
-    p = problem.p
-    cost, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    settings = ((0, 0), 0, 0, 0.0, 0.0, 0)
-    space, moving = new_space(problem.first, EXHAUSTIVE), np.ones(p, bool)
-    place = np.array(order, dtype=np.int64)
-    total = walk(space, problem.pooled, problem.rules, place, *settings, moving, cost, changed, separate)
-    return float(total), cost

@@ -32,7 +32,7 @@ EXPLAINED = 0.004  # share of an own part's variance that a square has to explai
 def check_normality(view: View, resampled: bool = False) -> Check | None:
     """Skewness and kurtosis of own parts in each table; None with fewer than 20 rows.
 
-    `resampled` is whether the answer has confidence from resamples already.
+    `resampled` is whether the result has confidence from resamples already.
     """
     parts = view.parts
     if min(part.worth for part in parts) < FEWEST:
@@ -121,8 +121,7 @@ def check_linearity(view: View) -> Check | None:
     names = [view.names[k] for k in np.argsort(-strength, kind="stable") if bent[k].any()]
     says = (
         f"effects on {join_names(names)} are curved, or their scale is: changed covariances can then come from "
-        "another range of the causes and not from a changed effect; transform the columns (logarithm), or use "
-        f"{option_words('covariance', 'spearman')} if scales alone are bent"
+        "another range of the causes and not from a changed effect; transform the columns (logarithm)"
     )
     return Check("linearity", False, says, least, limit)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
-from diffdag.tables.moments import Moments
 from diffdag.tables.robust import Covariance
 from diffdag.trust.checks.moments_checks import (
     check_condition,
@@ -44,30 +43,12 @@ def check_tables(
     effective: bool = False,
     resampled: bool = False,
 ) -> tuple[Check, ...]:
-    """Run all checks of a fit to two tables.
+    """Run all checks of a fit to two tables; those that apply are returned, always in the same order.
 
-    Parameters
-    ----------
-    tables : Tables
-        The rows behind the fit.
-    fit : OrderFit or PaperFit
-        The fit.
-    covariance : str
-        How the tables were summed up, as in `diffdag.DifferenceDAG`.
-    effective : bool
-        Whether an effective sample size was given or estimated.
-    resampled : bool
-        Whether resamples speak for the result.
-
-    Returns
-    -------
-    tuple of Check
-        Those that apply, always in the same order.
-
-    Notes
-    -----
-    Checks of rows look at no more than 100,000 of each table, evenly spaced (the first ones for autocorrelation
-    and copies), and at no more than 200 variables. Nothing of size p x p is formed beyond these.
+    `effective` is whether an effective sample size was given or estimated, `resampled` whether the result has
+    confidence from resamples. Checks of rows look at no more than 100,000 of each table, evenly spaced (the
+    first ones for autocorrelation and copies), and at no more than 200 variables. Nothing of size p x p is
+    formed beyond these.
 
     Examples
     --------
@@ -80,7 +61,8 @@ def check_tables(
     """
     checks = check_moments_only(fit)
     if covariance != "spearman" and len(tables.names) > len(fit.kept):
-        whole = _all_means(tables, fit.first, fit.second)
+        both = table_means(tables.first, fit.first.n), table_means(tables.second, fit.second.n)
+        whole = check_means(tables.names, *both)
         checks = tuple(whole if check.name == "means" else check for check in checks)
     view = residual_view(tables, fit, covariance)
     if view is None:
@@ -119,8 +101,3 @@ def check_moments_only(fit: Fit) -> tuple[Check, ...]:
         check_reversals(fit),
     )
     return tuple(check for check in found if check is not None)
-
-
-def _all_means(tables: Tables, first: Moments, second: Moments) -> Check:
-    """The check of means for all variables, those that were screened out too."""
-    return check_means(tables.names, table_means(tables.first, first.n), table_means(tables.second, second.n))
