@@ -23,7 +23,7 @@ pytestmark = pytest.mark.docs
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SOURCE = ROOT / "src" / "diffdag"
 # Everything a user needs besides Python: templates, styles, scripts, the embedded data, the mark of types.
-NEEDED = {".css", ".csv", ".gz", ".html", ".j2", ".js", ".md", ".typed"}
+NEEDED = {".css", ".csv", ".gz", ".html", ".j2", ".js", ".md", ".pyi", ".typed"}
 USES_TYPES = """
 import diffdag
 
@@ -146,7 +146,7 @@ def test_types_are_seen_from_outside(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options], cwd=tmp_path, check=False, capture_output=True, text=True
     )
-    assert 'Revealed type is "diffdag.results.result.DifferenceResult"' in done.stdout
+    assert 'Revealed type is "diffdag.result.DifferenceResult"' in done.stdout
     assert '"DifferenceResult" has no attribute "no_such_thing"' in done.stdout
 
 

@@ -504,7 +504,7 @@ def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
     """What to call the two conditions."""
     if labels is None:
         return LABELS
-    words = tuple(labels) if not isinstance(labels, str) else ()
+    words = tuple(labels) if isinstance(labels, (list, tuple)) else ()
     if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
         raise InputError(
             named("labels"), f" must be two names, such as control and treated; they are {labels!r}"
