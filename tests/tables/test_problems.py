@@ -329,7 +329,7 @@ def test_only_options_are_spelled_otherwise():
     assert spell(text, "python") == "column 'drop=' is constant; use effective_samples='auto' or n_jobs="
     assert spell(text, "shell") == "column 'drop=' is constant; use --effective-samples auto or --jobs"
     assert spell(["few ", using(Option("n_jobs", 2))], "page") == "few (on the command line)"
-    assert option_words("missing", "drop") == "missing='drop' (--missing drop)"
+    assert option_words("missing", "drop") == "the option 'missing' with 'drop'"
 
 
 def test_a_name_with_a_space_asks_for_quotes(files, capsys):

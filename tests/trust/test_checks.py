@@ -122,7 +122,8 @@ def test_means_are_compared_as_by_welch():
 
 
 @pytest.mark.parametrize(
-    ("options", "remedy"), [({"noise": "equal"}, "noise='auto'"), ({"method": "paper"}, "method='order'")]
+    ("options", "remedy"),
+    [({"noise": "equal"}, "'noise' with 'auto'"), ({"method": "paper"}, "'method' with 'order'")],
 )
 def test_noise_variances_matter_where_they_are_taken_for_equal(options, remedy):
     pair, (first, _) = draw()

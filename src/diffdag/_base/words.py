@@ -129,13 +129,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def option_words(name: str, value: str) -> str:
-    """An option in Python and on the command line, for texts that are stored and that anybody may read.
+    """An option for texts that are stored and that anybody may read, in Python, at the shell or on the page.
 
     >>> option_words("effective_samples", "auto")
-    "effective_samples='auto' (--effective-samples auto)"
+    "the option 'effective samples' with 'auto'"
     """
-    option = Option(name, value)
-    return f"{option.spell('python')} ({option.spell('shell')})"
+    return f"the option '{name.replace('_', ' ')}' with '{value}'"
 
 
 def table_words(label: str) -> str:

@@ -171,10 +171,11 @@ def plan(
     _check_counts(p, changes, parents, samples, nonzeros)
     if not SMALLEST <= epsilon < 0.5:
         raise InputError(
-            f"epsilon is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}"
+            named("epsilon"),
+            f" is half a change of a partial correlation, {SMALLEST:g} to below 0.5; it is {epsilon}",
         )
     if entry is not None and not 0 < entry < math.inf:
-        raise InputError(f"entry must be a positive number; it is {entry}")
+        raise InputError(named("entry"), f" must be a positive number; it is {entry}")
     check_delta(delta)
     parents = min(max(1, -(-changes // (p // 2))), p - 1) if parents is None else parents
     nonzeros = 2 * changes + 1 if nonzeros is None else nonzeros
