@@ -26,11 +26,12 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import diffdag as dd
+from diffdag.pipeline import ModelOptions, prepare, search
+from diffdag.refits import resample_fits
 from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
 from diffdag.trust.confidence import add_confidence
 from diffdag.trust.false_edges import control_false_edges
-from diffdag.trust.resampling import resample_tables
 
 SEED = 870_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))
@@ -85,13 +86,13 @@ def one(section, seed, number, fits):
     """Every change that bootstrap fits of one data set found; halves, of which there are two, do not count."""
     rng = np.random.default_rng([seed, list(SECTIONS).index(section), number])
     tables, edges, noise, mean = draw(section, rng)
-    model = dd.DifferenceDAG(n_jobs=1)
-    result = model.fit_tables(tables).result_
+    rows = tables.first, tables.second
+    result = search(prepare(tables, ModelOptions()), ModelOptions()).difference
     drawn, split = (
-        resample_tables(tables, model, count, kind, number, n_jobs=1)
+        resample_fits(*rows, fits=count, kind=kind, model=dd.DifferenceDAG(rng=number))
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = add_confidence(result, drawn, split, 0.75)
+    result = add_confidence(result, drawn, split)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 

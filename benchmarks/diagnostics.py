@@ -19,8 +19,8 @@ from record import print_table
 from scipy.signal import lfilter
 
 import diffdag as dd
+from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.tables.align import align_tables
-from diffdag.tables.robust import table_moments
 from diffdag.trust.checks.suite import check_tables
 
 N = 2525
@@ -29,11 +29,7 @@ CLEAN = [(10, 100), (10, 341), (10, 2525), (30, 1000)]  # variables, rows
 
 def checks_of(first, second, **options):
     """The checks of a fit to two tables, by name."""
-    tables = align_tables(first, second)
-    rows = {key: options[key] for key in ("covariance", "effective_samples") if key in options}
-    moments = table_moments(tables.first, tables.second, tables.names, **rows)
-    result = dd.DifferenceDAG(**options).fit_tables(tables).result_
-    return {check.name: check for check in check_tables(tables, *moments, result, given=rows)}
+    return {check.name: check for check in dd.DifferenceDAG(**options).fit(first, second).result_.checks}
 
 
 def drawn(rng, p=10, n=N, changes=None, **options):
@@ -201,16 +197,17 @@ def cost(options):
     for p, n in ((10, 1000), (30, 1000), (50, 10_000), (10, 1_000_000)):
         rng = np.random.default_rng([options.seed, p, n])
         tables = align_tables(*drawn(rng, p=p, n=n, changes=2)[1])
-        moments = [dd.Moments.from_array(table) for table in (tables.first, tables.second)]
+        prepared = prepare(tables, ModelOptions())
         start = time.perf_counter()
-        result = dd.DifferenceDAG().fit_moments(*moments).result_
+        found = search(prepared, ModelOptions())
+        changes = len(found.difference.edge_list)
         fit = time.perf_counter() - start
         taken = []
         for _ in range(5):
             start = time.perf_counter()
-            check_tables(tables, *moments, result)
+            check_tables(tables, found)
             taken.append(time.perf_counter() - start)
-        rows.append([p, n, len(result.edge_list), fit, 1000 * min(taken)])
+        rows.append([p, n, changes, fit, 1000 * min(taken)])
     print_table("Time of all checks", ["p", "n", "edges", "fit, s", "checks, ms"], rows, section="cost")
 
 
