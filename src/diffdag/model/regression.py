@@ -32,8 +32,6 @@ class Regression:
 def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regression | None:
     """Least squares with intercept; None if there are too few rows, or the predecessors are dependent.
 
-    Examples
-    --------
     >>> fit = regress(Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]]), 1, [0])
     >>> fit.coefficients.round(3), fit.stderrs.round(3)
     (array([2.15]), array([0.087]))

@@ -60,8 +60,6 @@ def changed_mechanisms(
 
     P-values are those of one regression. They do not know of the search.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> cause = rng.normal(size=(2, 500))
     >>> effect = cause + rng.normal(size=(2, 500)) * [[1.0], [2.0]] + [[0.0], [1.0]]
