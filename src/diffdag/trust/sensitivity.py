@@ -243,11 +243,9 @@ def sensitivity_note(path: SettingsPath) -> str:
 
 def _turned(steps: Sequence[Setting]) -> int:
     """Pairs that have not the same direction at all settings."""
-    ways: dict[frozenset[str], set[Claim]] = {}
-    for step in steps:
-        for claim in step.claims:
-            ways.setdefault(frozenset(claim[:2]), set()).add(claim)
-    return sum(len(claims) > 1 for claims in ways.values())
+    claims = frozenset[Claim]().union(*(step.claims for step in steps))
+    ways = Counter(frozenset(claim[:2]) for claim in claims)
+    return sum(count > 1 for count in ways.values())
 
 
 def _turn(path: SettingsPath, before: frozenset[frozenset[str]], number: int) -> str:
