@@ -8,7 +8,7 @@ import pytest
 
 from diffdag import __main__ as cli
 from diffdag.app.cli.inputs import Inputs
-from diffdag.tables.inputs import Rows, SavedMoments, Stream, open_input
+from diffdag.tables.inputs import what_it_holds
 from diffdag.tables.moments import Moments
 
 RNG = np.random.default_rng(3)
@@ -26,12 +26,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-KINDS = {"t.csv": Rows, "table.npz": Rows, "m.npz": SavedMoments, "many": Stream, "many/*.csv": Stream}
+KINDS = {"t.csv": "table", "table.npz": "table", "m.npz": "moments", "many": "stream", "many/*.csv": "stream"}
 
 
 @pytest.mark.parametrize("path", KINDS)
 def test_a_path_is_one_of_three_things(folder, path):
-    assert type(open_input(folder / path)) is KINDS[path]
+    assert what_it_holds(folder / path) == KINDS[path]
 
 
 REFUSED = {

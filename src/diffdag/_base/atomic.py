@@ -25,8 +25,6 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
     place of `path` in one step. On failure the temporary file is removed and an older `path` stays
     as it was. Text is stored as UTF-8, with line ends as they are.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_atomic(Path(folder) / "note.txt", "done").read_text()
@@ -47,14 +45,8 @@ def write_together(
     Otherwise, or where the system does not let folders be renamed, each file is replaced in one step, one after
     the other. Programs that write to the same folder at the same time take turns.
 
-    Parameters
-    ----------
-    folder : path-like
-        Created where missing, as are the folders in the names.
-    contents : mapping of str to str or bytes
-        What each file is to hold, by its name in the folder.
-    stale : collection of str
-        Files of an earlier result, which go.
+    `contents` is what each file is to hold, by its name in the folder; folders are created where missing.
+    `stale` are files of an earlier result, which go.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

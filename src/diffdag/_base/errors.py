@@ -128,8 +128,6 @@ def is_out_of_resources(error: BaseException) -> bool:
 def describe_resource_error(error: OSError | MemoryError) -> str:
     """Say what is lacking, and what to do.
 
-    Examples
-    --------
     >>> describe_resource_error(OSError(28, "No space left on device"))
     'the disk is full; make room on the disk and try again'
     """

@@ -62,22 +62,12 @@ def run_all(
     Inside a task, all is done in place: tasks start no tasks elsewhere. Elsewhere the backend that the caller
     has set with `joblib.parallel_config` is used; on a Dask cluster `jobs` and `prefer` have no meaning.
 
-    Parameters
-    ----------
-    function : callable
-        It has to be found by import, or be picklable otherwise. It runs with one thread for linear algebra.
-    tasks : iterable
-        Asked for the next one only when there is room.
-    shared : tuple
-        Further arguments, the same for all tasks; with `function` they travel to each worker of a cluster once.
-    jobs : int, optional
-        Processes or threads on this machine, as in scikit-learn: None for one, or what `joblib.parallel_config`
-        says, -1 for one per core. One works in place, one task after the other.
-    prefer : {"processes", "threads"}
-        On this machine: threads are for work that releases the GIL.
+    The function has to be found by import, or be picklable otherwise; it runs with one thread for linear
+    algebra. The next task is asked for only when there is room. `shared` are further arguments, the same for
+    all tasks; with the function they travel to each worker of a cluster once. `jobs` are processes or threads
+    on this machine, as in scikit-learn: None for one, or what `joblib.parallel_config` says, -1 for one per
+    core; one works in place. Threads are for work that releases the GIL.
 
-    Examples
-    --------
     >>> sorted(run_all(pow, [3, 4], shared=(2,), jobs=1))
     [(0, 9), (1, 16)]
     """

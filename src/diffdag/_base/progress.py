@@ -29,23 +29,10 @@ class Advance(Protocol):
 def show_progress(progress: Progress, title: str, total: int | None = None, done: int = 0) -> Iterator[Advance]:
     """Show how much of some work is done.
 
-    Parameters
-    ----------
-    progress : bool, callable or None
-        True for a bar with the time left, on a terminal and in notebooks; a function that is called with the
-        steps done, their total and the title, about 100 times and when all is done; None or False for silence.
-    title : str
-        What is being done.
-    total, done : int
-        Number of steps, None if not known, and those done before.
+    `progress` is True for a bar with the time left, on a terminal and in notebooks; a function that is called
+    with the steps done, their total and the title, about 100 times and when all is done; None or False for
+    silence. `total` is None if not known; `done` counts steps done before. Yields ``advance(steps=1)``.
 
-    Yields
-    ------
-    callable
-        ``advance(steps=1)``.
-
-    Examples
-    --------
     >>> with show_progress(lambda *told: print(*told), "work", 3, done=1) as advance:
     ...     advance()
     ...     advance()

@@ -22,25 +22,14 @@ _PAGE_NAMES = {"columns": "the columns chosen", "drop": "the columns left out", 
 class Option:
     """An option that a message speaks of; each reader sees it as it would be typed.
 
-    Parameters
-    ----------
-    name : str
-        As in Python.
-    value : str, number or tuple of str, optional
-        Left out, the option itself is meant, whatever its value.
-    bare : bool
-        Without a value, Python names it without an equals sign: as the subject of a sentence.
-
-    Examples
-    --------
     >>> option = Option("drop", ("Sample ID", "day"))
     >>> option.spell("python"), option.spell("shell"), option.spell("page")
     ("drop=['Sample ID', 'day']", "--drop 'Sample ID,day'", 'the columns left out')
     """
 
-    name: str
-    value: object = None
-    bare: bool = False
+    name: str  # as in Python
+    value: object = None  # None: the option itself is meant, whatever its value
+    bare: bool = False  # without a value, Python names it without an equals sign: as the subject of a sentence
 
     def spell(self, audience: Audience) -> str:
         """The option as this reader knows it."""
@@ -70,8 +59,6 @@ def named(name: str) -> Option:
 class Way:
     """What options do; the page says it in words of its own.
 
-    Examples
-    --------
     >>> using(Option("missing", "drop")).spell("shell"), using(Option("missing", "drop")).spell("page")
     ('with --missing drop', '(under Checks)')
     """
@@ -99,8 +86,6 @@ def using(option: Option) -> Way:
 def spell(parts: Iterable[Part], audience: Audience) -> str:
     """A message as this reader sees it.
 
-    Examples
-    --------
     >>> spell(["drop rows ", using(Option("missing", "drop"))], "python")
     "drop rows with missing='drop'"
     """

@@ -108,28 +108,11 @@ def precedence(
 def read_tiers(path: str | Path) -> list[list[str]]:
     r"""Read tiers of variables from a text file, for ``tiers=`` of `precedence`.
 
-    Parameters
-    ----------
-    path : path
-        A text file in UTF-8, in one of two forms. Either one tier per line, causes first, names separated by
-        commas; or a CSV of two columns with the header ``variable,tier`` and a number as tier, smaller is
-        earlier. Names that contain a comma are put in double quotes. Blank lines, empty fields (spreadsheets
-        fill up short lines with them) and lines that start with ``#`` are ignored.
+    The file is UTF-8 in one of two forms. Either one tier per line, causes first, names separated by commas;
+    or a CSV of two columns with the header ``variable,tier`` and a number as tier, smaller is earlier. Names
+    that contain a comma are put in double quotes. Blank lines, empty fields (spreadsheets fill up short lines
+    with them) and lines that start with ``#`` are ignored.
 
-    Returns
-    -------
-    list of list of str
-        The tiers, causes first.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is not text or does not have one of the two forms.
-    OSError
-        If the file exists and cannot be opened.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from diffdag.model.prior_knowledge import read_tiers

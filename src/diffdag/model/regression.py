@@ -32,8 +32,6 @@ class Regression:
 def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regression | None:
     """Least squares with intercept; None if there are too few rows, or the predecessors are dependent.
 
-    Examples
-    --------
     >>> fit = regress(Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]]), 1, [0])
     >>> fit.coefficients.round(3), fit.stderrs.round(3)
     (array([2.15]), array([0.087]))
@@ -102,7 +100,11 @@ def regress_jointly(
     scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
     block = np.ix_([*index, target], [*index, target])
     scatters = [moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)]
-    grams, crosses = _normal_equations(scatters[0], scatters[1], extra)
+    # Normal equations of each condition: shared coefficients and, for the first alone, the extra ones.
+    own = [*range(k), *extra]
+    grams, crosses = np.zeros((2, k + m, k + m)), np.zeros((2, k + m))
+    grams[0], crosses[0] = scatters[0][np.ix_(own, own)], scatters[0][own, k]
+    grams[1, :k, :k], crosses[1, :k] = scatters[1][:k, :k], scatters[1][:k, k]
     variances = np.ones(2)
     for _ in range(ITERATIONS if separate else 1):
         weighted = grams / variances[:, None, None]
@@ -143,19 +145,6 @@ def regress_jointly(
         np.sqrt(spread[k:]),
         shares.sum(axis=0) ** 2 / (shares**2 / freedom[:, None]).sum(axis=0),
     )
-
-
-def _normal_equations(one: FloatArray, two: FloatArray, extra: list[int]) -> tuple[FloatArray, FloatArray]:
-    """Normal equations of each condition: shared coefficients and, for the first alone, the extra ones.
-
-    Given are scatter matrices of the predecessors and, last, the target.
-    """
-    k, m = len(one) - 1, len(extra)
-    own = [*range(k), *extra]
-    grams, crosses = np.zeros((2, k + m, k + m)), np.zeros((2, k + m))
-    grams[0], crosses[0] = one[np.ix_(own, own)], one[own, k]
-    grams[1, :k, :k], crosses[1, :k] = two[:k, :k], two[:k, k]
-    return grams, crosses
 
 
 def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:

@@ -122,7 +122,10 @@ def simulate_pair(
         if variances_drawn == "per-condition":
             two = rng.choice(np.asarray(variances, float), p)
         pair = SEMPair(LinearSEM(before, one, noise=noise), LinearSEM(after, two, noise=noise))
-        if min_epsilon is None or _passes(pair, min_epsilon):
+        if min_epsilon is None:
+            return pair
+        # Stops at the first set in which a change is too small.
+        if pair.edges and all(change >= 2 * min_epsilon for change in _correlation_changes(pair)):
             return pair
     raise InputError(
         f"no pair with epsilon >= {min_epsilon} in {max_tries} tries; ask for a smaller ",
@@ -244,11 +247,6 @@ def assumption_epsilon(pair: SEMPair) -> float:
     changed. There are up to ``2^p`` such sets: meant for small models.
     """
     return min(_correlation_changes(pair), default=math.inf) / 2
-
-
-def _passes(pair: SEMPair, epsilon: float) -> bool:
-    """Whether a pair has a change and satisfies Assumption 3 (ii); stops at the first set that does not."""
-    return bool(pair.changed.any()) and all(change >= 2 * epsilon for change in _correlation_changes(pair))
 
 
 def _correlation_changes(pair: SEMPair) -> Iterator[float]:

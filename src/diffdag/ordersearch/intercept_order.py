@@ -61,8 +61,6 @@ class Run:
 def arrange(run: Run) -> tuple[IndexArray, FloatArray]:
     """The best arrangement, and the likelihood ratio of each of its variables.
 
-    Examples
-    --------
     >>> known = np.zeros((2, 2), bool)
     >>> scatter, apart = np.array([[1.0, 0.7], [0.7, 1.0]]), np.array([0.5, 0.35])
     >>> arrangement, ratios = arrange(Run(scatter, apart, 0.0, 100, np.array([3.0, 3.0]), known))

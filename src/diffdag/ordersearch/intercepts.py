@@ -17,7 +17,7 @@ The constants were chosen in docs/dev/constants.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,8 +60,6 @@ def changed_mechanisms(
 
     P-values are those of one regression. They do not know of the search.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> cause = rng.normal(size=(2, 500))
     >>> effect = cause + rng.normal(size=(2, 500)) * [[1.0], [2.0]] + [[0.0], [1.0]]
@@ -91,7 +89,10 @@ def changed_mechanisms(
             shifts[i] = shift
     model = _Model(first, second, causes, frozenset(separate), touched)
     known = np.zeros((p, p), bool) if before is None else before
-    for i, earlier in _calm_changes(model, order, known, _penalties(first.n + second.n, p, level)):
+    # What a changed intercept has to gain, by the number of predecessors.
+    free = np.maximum(first.n + second.n - 2.0 - np.arange(p), 1.0)
+    penalties = (first.n + second.n) / 2 * np.log1p(stats.t.isf(level / 2, free) ** 2 / free)
+    for i, earlier in _calm_changes(model, order, known, penalties):
         shifts[i] = _equation(first, second, i, earlier, (), False).shifts[0]
     means = [
         MeanChange(
@@ -100,14 +101,6 @@ def changed_mechanisms(
         for i, shift in sorted(shifts.items())
     ]
     return tuple(noise[i] for i in sorted(noise)), tuple(means)
-
-
-def _penalties(rows: int, p: int, level: float) -> FloatArray:
-    """What a changed intercept has to gain, by the number of predecessors."""
-    free = np.maximum(rows - 2.0 - np.arange(p), 1.0)
-    t = stats.t.isf(level / 2, free)
-    table: FloatArray = rows / 2 * np.log1p(t * t / free)
-    return table
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,9 @@ def _arranged(everything: Run, order: list[int], touched: set[int]) -> tuple[lis
     parts: FloatArray = solve_triangular(lower, everything.apart[order], lower=True)
     distance = np.concatenate([[0.0], np.cumsum(parts**2)])
     known = everything.before[np.ix_(order, order)]
-    runs, best, places = list(_runs([i in touched for i in order])), list(order), []
+    # Runs of variables that are not touched, between those that are.
+    edges = np.flatnonzero(np.diff([True, *(i in touched for i in order), True])).tolist()
+    runs, best, places = list(zip(edges[::2], edges[1::2], strict=True)), list(order), []
     for start, stop in runs:
         own = slice(start, stop)
         factor, table = lower[own, own], everything.penalties[own]
@@ -272,9 +267,3 @@ def _means_agree(run: Run, preceding: int, distance: float, level: float) -> boo
     free = max(run.rows - 1 - preceding - m, 1)
     statistic = (distance - run.lead) / (1 + run.lead) * free / m
     return float(stats.f.sf(statistic, m, free)) > level
-
-
-def _runs(touched: list[bool]) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of variables that are not touched."""
-    edges = np.flatnonzero(np.diff([True, *touched, True]))
-    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

@@ -31,8 +31,6 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
     It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
     n1 - 1 and n2 - 1.
 
-    Examples
-    --------
     >>> penalties(1e6, 1e6, 3, 10).round(2)[:2]
     array([[11.86, 11.86, 11.86],
            [ 7.12,  7.12,  7.12]])

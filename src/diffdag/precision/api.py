@@ -45,41 +45,20 @@ SPARSE = ("dantzig", "dtrace")  # those that see a problem through `SparseProble
 
 @dataclass(frozen=True, eq=False)
 class PrecisionDifference:
-    """An estimate of ``Omega1 - Omega2`` and its certificate.
+    """An estimate of ``Omega1 - Omega2``; its certificate is on the standardised scale, before symmetrising."""
 
-    Attributes
-    ----------
-    entries : csr_array, shape (p, p)
-        The estimate in the user's units, symmetric.
-    matrix : ndarray, shape (p, p)
-        The estimate with its zeros.
-    names, method, iterations, converged
-        The variables, the estimator, and how it ended.
-    penalty : float
-        Penalty used, as a fraction of `penalty_max`.
-    penalty_max : float
-        The smallest absolute penalty that gives zero, on the standardised scale.
-    objective : float
-        Optimal value on the standardised scale, before symmetrising.
-    violation : float
-        How far the worst constraint is broken.
-    gap : float
-        Relative primal-dual gap.
-    least_penalty : float
-        Where it was proved that the constraints contradict each other, so that there is no estimate: a fraction
-        of `penalty_max` below which that is so. 0 where there is an estimate, or nothing was proved.
-    """
-
-    entries: csr_array
+    entries: csr_array  # in the user's units, symmetric
     names: tuple[str, ...]
     method: str
-    penalty: float
-    penalty_max: float
-    objective: float
-    violation: float
-    gap: float
+    penalty: float  # used, as a fraction of the next
+    penalty_max: float  # the smallest absolute penalty that gives zero
+    objective: float  # optimal value
+    violation: float  # how far the worst constraint is broken
+    gap: float  # relative, primal-dual
     iterations: int
     converged: bool
+    # Where it was proved that the constraints contradict each other, so that there is no estimate: a fraction
+    # of `penalty_max` below which that is so. 0 where there is an estimate, or nothing was proved.
     least_penalty: float = 0.0
 
     @cached_property

@@ -28,8 +28,6 @@ def block_rows(p: int) -> int:
 class Accumulator:
     """Number of rows, mean and scatter of the blocks of p columns added so far.
 
-    Examples
-    --------
     >>> sums = Accumulator(2)
     >>> sums.add(np.array([[1.0, 2.0], [3.0, 2.0]]))
     >>> sums.add(np.array([[5.0, 8.0]]))

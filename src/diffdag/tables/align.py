@@ -57,30 +57,19 @@ def align_tables(
 ) -> Tables:
     """Match two tables by column name and check that they can be used.
 
-    Parameters
-    ----------
-    first, second : arrays or frames
-        NumPy arrays, whose columns are named X1, ..., Xp and matched by position; or pandas, polars or
-        Arrow tables, whose columns are matched by name and kept in the order of the first. One of each is
-        an error: the names of the array would be a guess. A first column without a name, as R and pandas
-        write row labels, is left out with a note. Of AnnData objects, ``X`` is used, one column per gene; genes
-        that do not vary in both are left out with a note unless `columns` names them.
-    columns, drop : sequence of str, optional
-        The variables to compare, in this order, and columns to leave out; each has to be in at least one table.
-    missing : {"error", "drop"}
-        "drop" leaves out the rows with missing values and notes how many.
-    labels : pair of str
-        What messages call the tables, unless these know their files or groups.
+    NumPy arrays have columns X1, ..., Xp, matched by position; columns of pandas, polars or Arrow tables are
+    matched by name and kept in the order of the first. One of each is an error: the names of the array would
+    be a guess. A first column without a name, as R and pandas write row labels, is left out with a note. Of
+    AnnData objects, ``X`` is used, one column per gene; genes that do not vary in both are left out with a
+    note unless `columns` names them. `columns` are the variables to compare, in this order, and `drop` those
+    to leave out; each has to be in at least one table. `missing` "drop" leaves out the rows with missing
+    values and notes how many. `labels` are what messages call the tables, unless these know their files or
+    groups.
 
-    Raises
-    ------
-    InputError
-        If names are repeated or differ, values are not numeric, missing or infinite, a table has fewer than
-        3 rows or 2 columns, or a column is exactly constant; all that is found is said in one error.
-        Collinearity shows in the moments: see `diffdag.tables.degenerate.check_moments`.
+    All that is wrong is said in one `InputError`: names that are repeated or differ, values that are not
+    numeric, missing or infinite, fewer than 3 rows or 2 columns, columns that are exactly constant.
+    Collinearity shows in the moments: see `diffdag.tables.degenerate.check_moments`.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> a = pd.DataFrame({"x": [1, 2, 4], "y": [0.5, 0.1, 0.2]})
     >>> b = pd.DataFrame({"y": [1.0, 2.0, 0.0], "x": [3, 2, 1]})

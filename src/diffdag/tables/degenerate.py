@@ -11,7 +11,7 @@ import scipy.linalg
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import Option, join_names, table_words
+from diffdag._base.words import join_names
 from diffdag.tables.problems import by_table, check_shape, find_dependent, find_useless
 
 
@@ -20,8 +20,6 @@ def dependent_columns(n: int, scatter: FloatArray) -> list[int]:
 
     The scatter matrix is that of `n` rows, in which no column is constant.
 
-    Examples
-    --------
     >>> scatter = np.array([[2.0, 0.5, 1.0], [0.5, 3.0, 6.0], [1.0, 6.0, 12.0]])
     >>> dependent_columns(9, scatter)
     [1, 2]
@@ -62,8 +60,6 @@ def _smallest_dependence(correlation: FloatArray) -> list[int]:
 
 # Outside these bounds fourth powers of standard deviations, or their inverses, can overflow.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
-# From about a million on, sums over both tables keep too few digits of the one that varies less.
-_MOST_RATIO = 1e5
 
 
 def is_extreme(spread: FloatArray) -> BoolArray:
@@ -89,27 +85,6 @@ def find_extreme_scales(
         for found, where in by_table(odd, labels)
         if found
     ]
-
-
-def check_scales(
-    names: Sequence[str], first: FloatArray, second: FloatArray, labels: tuple[str, str] = ("first", "second")
-) -> None:
-    """Refuse columns whose unit, or one outlier, leaves nothing to compare in double precision.
-
-    `first` and `second` are their standard deviations in the two tables, none of them 0.
-    """
-    raise_problems(find_extreme_scales(names, (first, second), labels))
-    ratios = np.maximum(first / second, second / first)
-    apart = np.flatnonzero(ratios > _MOST_RATIO)
-    if apart.size:
-        found, worst = [names[k] for k in apart.tolist()], int(ratios.argmax())
-        where = table_words(labels[int(second[worst] > first[worst])])
-        what = (
-            f"the spread of {join_names(found)} differs between the tables by a factor of up to "
-            f"{ratios[worst]:.0e}, more than can be compared"
-        )
-        advice = f"check the units and look for outliers in {where}"
-        raise_problems([Problem("extreme-scale", what, tuple(found), (Option("drop", tuple(found)),), advice)])
 
 
 def check_moments(

@@ -31,18 +31,8 @@ def effective_samples(values: ArrayLike) -> float:
     do not add up, while an oscillation goes on through its zeros. Short series are overrated: 200 rows of an
     autoregression with coefficient 0.8 are worth 44 and look like 52, 1000 are worth 220 and look like 229.
 
-    Parameters
-    ----------
-    values : array_like of shape (n, p)
-        Rows in time order, equally spaced.
+    The rows of `values` are in time order, equally spaced.
 
-    Returns
-    -------
-    float
-        At most n.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from scipy.signal import lfilter
     >>> noise = np.random.default_rng(0).standard_normal((5000, 3))

@@ -76,8 +76,6 @@ def count_groups(frame: Any, group: str) -> dict[str, int]:
 
     Rows that belong to no group are left out.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> count_groups(pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]}), "dose")
     {'none': 2, 'high': 1}

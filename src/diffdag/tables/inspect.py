@@ -118,8 +118,6 @@ def inspect_columns(
     Parameters are those of `diffdag.tables.align.align_tables`. Only what is no table, and a choice of columns
     that is none, is refused; all else is reported.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"x": [1, 2, 4], "day": ["Mo", "Tu", "We"]})
     >>> seen = inspect_columns(table, table.assign(x=3))

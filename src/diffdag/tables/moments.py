@@ -7,7 +7,6 @@ sums, so that values around 1e8 with spread 1 lose nothing (`diffdag.tables.accu
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -20,12 +19,12 @@ from numpy.typing import ArrayLike
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.atomic import write_atomic
 from diffdag._base.checks import check_text, default_names
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress
-from diffdag._base.words import join_names
+from diffdag._base.words import Option, join_names, table_words
 from diffdag.tables.accumulator import Accumulator, add_square, block_rows
-from diffdag.tables.degenerate import check_scales
+from diffdag.tables.degenerate import find_extreme_scales
 from diffdag.tables.problems import Missing, check_column_names
 from diffdag.tables.readers.npy import load_arrays
 
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MOST_ROWS = 2**53  # beyond, doubles skip whole numbers
 KEYS = ("schema", "names", "n", "mean", "scatter")  # entries of a saved file
+# From about a million on, sums over both tables keep too few digits of the one that varies less.
+_MOST_RATIO = 1e5
 _PIECE = 1 << 18  # numbers looked at in one go; p x p temporaries would multiply the memory needed
 
 
@@ -312,18 +313,17 @@ def stream_moments(source: Source, kind: Kind | None = None, **choice: Any) -> S
 def check_comparable(first: Moments, second: Moments, labels: tuple[str, str] = ("first", "second")) -> None:
     """Refuse two tables over the same variables whose units or outliers leave nothing to compare."""
     one, two = (np.sqrt(np.diag(moments.scatter) / moments.n) for moments in (first, second))
-    check_scales(first.names, one, two, labels)
-
-
-def holds_moments(path: str | Path) -> bool:
-    """Whether a file is one that `Moments.save` wrote, to judge by the entries in it."""
-    if Path(path).suffix.lower() != ".npz":
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return set(archive.namelist()) == {f"{key}.npy" for key in KEYS}
-    except (zipfile.BadZipFile, OSError):
-        return False
+    raise_problems(find_extreme_scales(first.names, (one, two), labels))
+    ratios = np.maximum(one / two, two / one)
+    found = tuple(compress(first.names, ratios > _MOST_RATIO))
+    if found:
+        worst = int(ratios.argmax())
+        what = (
+            f"the spread of {join_names(found)} differs between the tables by a factor of up to "
+            f"{ratios[worst]:.0e}, more than can be compared"
+        )
+        advice = f"check the units and look for outliers in {table_words(labels[int(two[worst] > one[worst])])}"
+        raise_problems([Problem("extreme-scale", what, found, (Option("drop", found),), advice)])
 
 
 def choose(

@@ -36,8 +36,6 @@ class Curve:
 
         Half a fit is added on either side: of few fits even all do not make certain.
 
-        Examples
-        --------
         >>> [round(DIRECTED(share, 100), 2) for share in (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)]
         [0.0, 0.14, 0.36, 0.56, 0.83, 0.95, 1.0]
         """

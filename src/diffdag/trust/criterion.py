@@ -54,8 +54,6 @@ SUSPECT = 0.25
 def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
     """Extended BIC of a fit relative to no change at all; infinite with too few rows for the regressions.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> from diffdag.pipeline import ModelOptions, prepare_moments, search
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)

@@ -44,15 +44,6 @@ def edge_scatters(
     The moments are those from which the weights were estimated, of the variables that were kept; along the
     order of the fit the others' contributions are estimated. `rows` to show have a column per variable;
     `scores` says that they are on the scale that ranks suggest.
-
-    Examples
-    --------
-    >>> import diffdag as dd
-    >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
-    >>> one, two = pair.first.sample_moments(900, rng=1), pair.second.sample_moments(900, rng=2)
-    >>> (scatter,) = dd.DifferenceDAG().fit_moments(one, two).result_.scatters
-    >>> round(scatter.first.slope, 2), round(scatter.second.slope, 2), round(scatter.first.noise, 1)
-    (-0.02, -0.85, 1.0)
     """
     place = {name: k for k, name in enumerate(first.names)}
     shown = rows or (np.empty((0, len(place))), np.empty((0, len(place))))

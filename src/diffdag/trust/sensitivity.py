@@ -78,41 +78,20 @@ def _course(edges: dict[int, Found], steps: int) -> EdgeTrajectory:
 
 @dataclass(frozen=True, eq=False)
 class SettingsPath:
-    """The results along a path of settings, and the setting chosen.
+    """The results along a path of settings, and the setting chosen."""
 
-    Attributes
-    ----------
-    method : {"order", "paper"}
-    by : {"ebic", "stability"}
-        How the setting was chosen.
-    axis : {"penalty", "threshold"}
-        The setting that varies along the path.
-    settings : tuple of Setting
-        Every setting tried, the path first, in ascending order.
-    steps : int
-        How many of them are the path.
-    chosen_at, default_at : int
-        Their numbers in `settings`.
-    chosen, default : dict
-        Parameters of `DifferenceDAG`.
-    result : Difference
-        What changed at the chosen setting.
-    gamma, bound : float
-        Weight of the extended BIC; largest instability that counts as stable.
-    """
-
-    method: str
-    by: str
-    axis: str
-    settings: tuple[Setting, ...]
-    steps: int
-    chosen_at: int
+    method: str  # "order" or "paper"
+    by: str  # how the setting was chosen: "ebic" or "stability"
+    axis: str  # the setting that varies along the path: "penalty" or "threshold"
+    settings: tuple[Setting, ...]  # every setting tried, the path first, in ascending order
+    steps: int  # how many of them are the path
+    chosen_at: int  # its number in `settings`, as is the next
     default_at: int
-    chosen: dict[str, Any]
+    chosen: dict[str, Any]  # parameters of `DifferenceDAG`, as are the next
     default: dict[str, Any]
-    result: Difference
-    gamma: float
-    bound: float
+    result: Difference  # what changed at the chosen setting
+    gamma: float  # weight of the extended BIC
+    bound: float  # largest instability that counts as stable
 
     @property
     def line(self) -> tuple[Setting, ...]:
@@ -238,8 +217,6 @@ def _known(record: dict[Any, Any]) -> dict[str, Any]:
 def sensitivity_note(path: SettingsPath) -> str:
     """Say in one sentence over which settings the default result stays the same, and what is next.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(1000, rng=1), pair.second.sample(1000, rng=2)
@@ -266,11 +243,9 @@ def sensitivity_note(path: SettingsPath) -> str:
 
 def _turned(steps: Sequence[Setting]) -> int:
     """Pairs that have not the same direction at all settings."""
-    ways: dict[frozenset[str], set[Claim]] = {}
-    for step in steps:
-        for claim in step.claims:
-            ways.setdefault(frozenset(claim[:2]), set()).add(claim)
-    return sum(len(claims) > 1 for claims in ways.values())
+    claims = frozenset[Claim]().union(*(step.claims for step in steps))
+    ways = Counter(frozenset(claim[:2]) for claim in claims)
+    return sum(count > 1 for count in ways.values())
 
 
 def _turn(path: SettingsPath, before: frozenset[frozenset[str]], number: int) -> str:

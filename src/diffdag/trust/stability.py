@@ -43,8 +43,6 @@ def expected_false_bound(q: float, candidates: int, cutoff: float, pairs: int) -
     and supposes that the shares of such candidates have an r-concave distribution, which Shah and Samworth
     found in all their examples.
 
-    Examples
-    --------
     >>> round(expected_false_bound(q=10, candidates=100, cutoff=0.6, pairs=50), 3)
     1.141
     """
@@ -88,8 +86,6 @@ def _unimodal_constants(theta: float, pairs: int) -> FloatArray:
 def largest_tails(mean: float, steps: int, r: float, least: int = 1) -> FloatArray:
     """``D(mean, t, steps, r)`` for ``t = 0, 1/steps, ..., 1``; below ``least / steps`` not worked out, but 1.
 
-    Examples
-    --------
     >>> largest_tails(0.25, 4, -1 / 2).round(3)
     array([1.   , 1.   , 0.333, 0.148, 0.061])
     """

@@ -12,7 +12,7 @@ import typer
 from diffdag.app.cli.app import Columns, Drop, refuse, say, split_names
 
 if TYPE_CHECKING:
-    from diffdag.tables.inputs import Input
+    from diffdag.tables.inputs import Holds
     from diffdag.tables.moments import Moments
 
 
@@ -59,21 +59,23 @@ class Inputs:
 
         Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen.
         """
-        from diffdag.tables.inputs import Rows, open_input  # noqa: PLC0415
+        from diffdag.tables.inputs import what_it_holds  # noqa: PLC0415
+        from diffdag.tables.readers.files import read_table  # noqa: PLC0415
 
         if (self.group is None) == (self.second is None):
             refuse("the two conditions are not clear; give two tables, or one table and --group")
-        inputs = [open_input(path) for path in (self.first, self.second) if path is not None]
-        tables = [source for source in inputs if isinstance(source, Rows)]
+        paths = [path for path in (self.first, self.second) if path is not None]
+        inputs = [(path, what_it_holds(path)) for path in paths]
+        tables = all(kind == "table" for _, kind in inputs)
         if self.group is not None:
             if not tables:
                 refuse(f"--group splits the rows of one table, which '{self.first}' is not; give a table")
             return _two_groups(self.read_table(), self.group, self.first_group, self.second_group)
         if self.first_group is not None or self.second_group is not None:
             refuse("--first and --second choose groups; say in which column with --group")
-        one, two = _labels([source.path for source in inputs])
-        if len(tables) == len(inputs):
-            before, after = (table.read(layer=self.layer, genes=self.genes) for table in tables)
+        one, two = _labels(paths)
+        if tables:
+            before, after = (read_table(path, layer=self.layer, genes=self.genes) for path in paths)
             return before, after, (one, two)
         if self.layer is not None or self.genes is not None:
             refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
@@ -109,29 +111,26 @@ def _two_groups(
 
 
 def _read_moments(
-    inputs: Sequence[Input], *, columns: list[str] | None, drop: list[str] | None, missing: str
+    inputs: Sequence[tuple[Path, Holds]], *, columns: list[str] | None, drop: list[str] | None, missing: str
 ) -> tuple[Moments, Moments]:
     """Load files of moments, and reduce what is given as rows."""
-    from diffdag.tables.inputs import Rows, SavedMoments  # noqa: PLC0415
-    from diffdag.tables.moments import choose  # noqa: PLC0415
+    from diffdag.tables.moments import Moments, choose, stream_moments  # noqa: PLC0415
 
-    saved = [source for source in inputs if isinstance(source, SavedMoments)]
-    if saved and (rows := [source.path for source in inputs if isinstance(source, Rows)]):
-        refuse(
-            f"'{saved[0].path}' holds moments and '{rows[0]}' is a table; reduce it with diffdag moments first"
-        )
+    saved = [path for path, kind in inputs if kind == "moments"]
+    if saved and (rows := [path for path, kind in inputs if kind == "table"]):
+        refuse(f"'{saved[0]}' holds moments and '{rows[0]}' is a table; reduce it with diffdag moments first")
     if saved and missing != "error":
-        refuse(f"--missing acts on rows, and '{saved[0].path}' holds moments; leave it out")
-    loaded = {source: source.load() for source in saved}
+        refuse(f"--missing acts on rows, and '{saved[0]}' holds moments; leave it out")
+    loaded = {path: Moments.load(path) for path in saved}
     names = {name for moments in loaded.values() for name in moments.names}
     # What no file of moments has must go before the rows are read: it need not be numbers.
     early = [name for name in drop or () if name not in names] if saved else drop
     both = []
-    for source in inputs:
-        if isinstance(source, SavedMoments):
-            both.append(loaded[source])
+    for path, kind in inputs:
+        if kind == "moments":
+            both.append(loaded[path])
             continue
-        streamed = source.reduce(columns=columns, drop=early, missing=missing, progress=True)
+        streamed = stream_moments(path, columns=columns, drop=early, missing=missing, progress=True)
         for note in streamed.notes:
             say(f"note: {note}")
         both.append(streamed.moments)

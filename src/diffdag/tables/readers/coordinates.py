@@ -56,8 +56,6 @@ def read_coordinates(path: str | Path) -> dict[str, Place]:
 def check_coordinates(coordinates: Coordinates, label: str = "coordinates") -> dict[str, Place]:
     """Return places by name from a mapping, or from a table with names in a column or as its index.
 
-    Examples
-    --------
     >>> check_coordinates({"V1": [8, -92, 2]})
     {'V1': (8.0, -92.0, 2.0)}
     """

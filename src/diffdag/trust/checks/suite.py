@@ -49,15 +49,6 @@ def check_tables(
     confidence from resamples. Checks of rows look at no more than 100,000 of each table, evenly spaced (the
     first ones for autocorrelation and copies), and at no more than 200 variables. Nothing of size p x p is
     formed beyond these.
-
-    Examples
-    --------
-    >>> import diffdag as dd
-    >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
-    >>> tables = pair.first.sample(900, rng=1) + 5, pair.second.sample(900, rng=2)
-    >>> result = dd.DifferenceDAG().fit(*tables).result_
-    >>> [check.name for check in result.checks if not check.passed]
-    ['means']
     """
     checks = check_moments_only(fit)
     if covariance != "spearman" and len(tables.names) > len(fit.kept):
@@ -78,19 +69,7 @@ def check_tables(
 
 
 def check_moments_only(fit: Fit) -> tuple[Check, ...]:
-    """Run the checks of a fit that need no rows.
-
-    Examples
-    --------
-    >>> import diffdag as dd
-    >>> pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)
-    >>> one, two = pair.first.sample_moments(900, rng=1), pair.second.sample_moments(900, rng=2)
-    >>> checks = dd.DifferenceDAG().fit_moments(one, two).result_.checks
-    >>> [check.name for check in checks]
-    ['sample size', 'condition', 'noise variances', 'means', 'order', 'reversals']
-    >>> all(check.passed for check in checks)
-    True
-    """
+    """Run the checks of a fit that need no rows."""
     first, second = fit.first, fit.second
     found = (
         check_size(fit),
