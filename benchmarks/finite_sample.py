@@ -40,7 +40,7 @@ def run_cell(options, C, rate):
         moments = [dd.Moments.from_array(sem.sample(n, rng)) for sem in (pair.first, pair.second)]
         method = "dantzig" if rate else "plugin"
         answer = dd.precision_difference(*moments, method=method, penalty=f"rate:{rate}")
-        differences = SampleDifferences.from_moments(*moments, answer)
+        differences = SampleDifferences(*moments, answer)
         for threshold in options.thresholds:
             epsilon = max(SMALL_RATE * sampling, min(MIDDLE, threshold * sampling))
             found = score(

@@ -182,7 +182,7 @@ def test_sample_differences_are_in_units_of_partial_correlations():
     rows = tables(880101, 4, 60, 90)
     first, second = (Moments.from_array(table * [1, 10, 1, 0.1]) for table in rows)
     answer = precision_difference(first, second, method="plugin", penalty=0.0)
-    source = SampleDifferences.from_moments(first, second, answer)
+    source = SampleDifferences(first, second, answer)
     omegas = [np.linalg.inv(moments.scatter / moments.n) for moments in (first, second)]
     known = [np.diag(omega) * (n - 5) / n for omega, n in zip(omegas, (60, 90), strict=True)]
     scale = (known[0] * known[1]) ** 0.25
@@ -199,7 +199,7 @@ def test_sample_differences_are_in_units_of_partial_correlations():
 def test_parts_are_solved_at_the_penalty_of_the_whole():
     first, second = (Moments.from_array(table) for table in tables(880102, 5, 80, 80))
     answer = precision_difference(first, second, method="dtrace", penalty=0.4)
-    source = SampleDifferences.from_moments(first, second, answer)
+    source = SampleDifferences(first, second, answer)
     problem = standardise(first, second)
     absolute = 0.4 * problem.penalty_max
     assert source.problem.penalty == pytest.approx(absolute)
@@ -224,10 +224,10 @@ def test_sets_are_worked_out_beforehand_only_in_several_processes(monkeypatch):
     first, second = (Moments.from_array(table) for table in tables(880103, 4, 80, 80))
     answer = precision_difference(first, second, method="plugin", penalty=0.0)
     for jobs, known in ((None, 1), (1, 1), (2, 3)):
-        source = SampleDifferences.from_moments(first, second, answer, jobs)
+        source = SampleDifferences(first, second, answer, jobs)
         source.prefetch([[2, 0], (0, 2), [3, 1, 0], range(4)])
         assert source.worked_out == known
-        alone = SampleDifferences.from_moments(first, second, answer)
+        alone = SampleDifferences(first, second, answer)
         for members in ([0, 2], [0, 1, 3]):
             np.testing.assert_array_equal(source.over(members), alone.over(members))
         assert source.worked_out == 3
@@ -242,13 +242,13 @@ def test_unfinished_sets_are_counted(monkeypatch):
         return replace(module.ESTIMATORS["plugin"](problem), converged=False)
 
     monkeypatch.setitem(module.ESTIMATORS, "never", never)
-    source = SampleDifferences.from_moments(*moments, replace(answer, method="never", converged=False), 2)
+    source = SampleDifferences(*moments, replace(answer, method="never", converged=False), 2)
     assert source.unfinished == 1
     source.over([0, 1])
     assert source.unfinished == 2
     source.prefetch([[0, 2], [0, 3]])
     assert (source.unfinished, source.worked_out) == (4, 4)
-    assert SampleDifferences.from_moments(*moments, answer).unfinished == 0
+    assert SampleDifferences(*moments, answer).unfinished == 0
 
 
 # Elimination

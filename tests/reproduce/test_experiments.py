@@ -23,7 +23,7 @@ from diffdag.reproduce.experiments import NAMES, experiment
 from diffdag.reproduce.experiments.charts import summarise
 from diffdag.reproduce.experiments.figure4 import half_way
 from diffdag.reproduce.experiments.runner import run
-from diffdag.reproduce.experiments.trial import draw_data, draw_pair, product, try_method
+from diffdag.reproduce.experiments.trial import crossed, draw_data, draw_pair, try_method
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.planning import rows_at
 
@@ -275,7 +275,9 @@ def test_half_way_of_known_curves():
 
 
 def test_cells_are_all_combinations():
-    assert len(product({"a": range(3), "b": "xy", "c": [None]})) == 6
+    cells = crossed(a="pairs", b="letters", c=[None])({"pairs": 3, "letters": ["x", "y"]})
+    assert len(cells) == 6
+    assert cells[1] == {"a": 0, "b": "y", "c": None}
     assert rows_at(5, 10) == 341
 
 

@@ -145,7 +145,7 @@ def test_directions_are_optimal():
     """Against a general solver of the quadratic programme, within the tolerance of the coordinate descent."""
     sigmas, rows = covariances(3, p=4), np.array([100.0, 150.0])
     near, far, j = 0.1, 0.2, 1
-    found = belilovsky._directions(sigmas, rows, near, far)[:, :, j]
+    found = belilovsky._solve_columns(sigmas, rows / rows.mean(), np.linalg.inv(sigmas), near, far)[:, :, j]
 
     def spread(m):
         return sum(

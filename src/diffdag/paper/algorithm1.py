@@ -126,10 +126,6 @@ def prune(
 
 
 def largest_size(count: int, budget: int) -> int:
-    """The largest size for which all sets of up to so many of `count` variables number at most `budget`.
-
-    >>> largest_size(8, 500), largest_size(30, 500), largest_size(100, 500)
-    (8, 2, 1)
-    """
+    """The largest size for which all sets of up to so many of `count` variables number at most `budget`."""
     sets = accumulate(comb(count, size) for size in range(1, count + 1))
     return sum(1 for _ in takewhile(lambda total: 1 + total <= budget, sets))

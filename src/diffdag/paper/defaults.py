@@ -66,10 +66,6 @@ def _solvable(problem: DifferenceProblem, fraction: float, start: Start | None) 
 
 
 def default_threshold(p: int, n: int) -> float:
-    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, smaller with few rows so that something is found.
-
-    >>> [round(default_threshold(10, n), 3) for n in (100, 341, 18658)]
-    [0.278, 0.15, 0.039]
-    """
+    """The paper's epsilon: a multiple of ``sqrt(log p / n)``, less with few rows to find anything at all."""
     rate = math.sqrt(math.log(p) / n)
     return max(SMALL_RATE * rate, min(MIDDLE, LARGE_RATE * rate))

@@ -92,28 +92,17 @@ class ExactDifferences(Differences):
 
 
 class SampleDifferences(Differences):
-    """Differences estimated from two standardised covariance matrices, with one absolute penalty."""
+    """Differences estimated from moments, with estimator and absolute penalty of a result for all variables."""
 
     def __init__(
-        self, problem: DifferenceProblem, samples: tuple[int, int], estimator: str, n_jobs: int | None = None
+        self, first: Moments, second: Moments, found: PrecisionDifference, n_jobs: int | None = None
     ) -> None:
-        super().__init__(len(problem.sigma1))
-        self.problem = problem
-        self.samples = samples
-        self.estimator = estimator
-        self.n_jobs = n_jobs
-
-    @classmethod
-    def from_moments(
-        cls, first: Moments, second: Moments, found: PrecisionDifference, n_jobs: int | None = None
-    ) -> SampleDifferences:
-        """Take estimator, penalty and the difference over all variables from a result for them."""
-        problem = standardise(first, second, found.penalty * found.penalty_max)
-        self = cls(problem, (first.n, second.n), found.method, n_jobs)
-        scale = _conditional_scale(problem, self.samples) / pooled_scale(first, second)
+        super().__init__(len(first.names))
+        self.problem = standardise(first, second, found.penalty * found.penalty_max)
+        self.samples, self.estimator, self.n_jobs = (first.n, second.n), found.method, n_jobs
+        scale = _conditional_scale(self.problem, self.samples) / pooled_scale(first, second)
         self._known[tuple(range(self.p))] = found.matrix / np.outer(scale, scale)
         self.unfinished += not found.converged
-        return self
 
     def prefetch(self, sets: Iterable[Iterable[int]]) -> None:
         """Work out several sets in parallel, where the user allows more than one process."""
@@ -152,14 +141,12 @@ def _conditional_scale(problem: DifferenceProblem, samples: tuple[int, int]) -> 
 def normalise(delta: FloatArray, precision1: FloatArray, precision2: FloatArray) -> FloatArray:
     """``Delta[i, j] / (w_i w_j)``."""
     scale = scales(precision1, precision2)
-    normalised: FloatArray = delta / np.outer(scale, scale)
-    return normalised
+    return delta / np.outer(scale, scale)
 
 
 def scales(precision1: FloatArray, precision2: FloatArray) -> FloatArray:
     """``w_i``: its square is the geometric mean of the two conditional precisions."""
-    scale: FloatArray = (precision1 * precision2) ** 0.25
-    return scale
+    return (precision1 * precision2) ** 0.25
 
 
 def _conditional_precision(sigma: FloatArray, samples: int) -> FloatArray:

@@ -108,18 +108,10 @@ def refine(graph: DifferenceGraph, first: Moments, second: Moments, threshold: f
     problem = standardise(first, second)
     block = np.ix_(members, members)
     try:
-        roots = _root(problem.sigma1[block]), _root(problem.sigma2[block])
+        root1, root2 = _root(problem.sigma1[block]), _root(problem.sigma2[block])
     except LinAlgError:
         return graph
-    order = _total_order(graph, *roots, members, threshold)
-    return replace(graph, layers=tuple((node,) for node in order))
-
-
-def _total_order(
-    graph: DifferenceGraph, root1: FloatArray, root2: FloatArray, members: list[int], threshold: float
-) -> list[int]:
-    """Effects first, without the unresolved variables."""
-    left, order = list(members), []
+    left, layers = members, []  # effects first, without the unresolved variables
     while len(left) > len(graph.rest):
         causes = {j for i, j in graph.edges.directed if i in left}
         free = [k for k, node in enumerate(left) if node not in causes and node not in graph.rest]
@@ -130,11 +122,10 @@ def _total_order(
         # Ties: the shorter row, then the smaller changes; never the order of the columns.
         chosen = free[int(np.lexsort((change.sum(axis=1), row, fill))[0])]
         root1, root2 = leave_out(root1, chosen), leave_out(root2, chosen)
-        order.append(left.pop(chosen))
-    return order
+        layers.append((left.pop(chosen),))
+    return replace(graph, layers=tuple(layers))
 
 
 def _root(sigma: FloatArray) -> FloatArray:
     """A square root of the inverse."""
-    root: FloatArray = solve_triangular(cholesky(sigma, lower=True), np.eye(len(sigma)), lower=True)
-    return root
+    return solve_triangular(cholesky(sigma, lower=True), np.eye(len(sigma)), lower=True)

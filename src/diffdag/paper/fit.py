@@ -149,7 +149,7 @@ def fit_samples(first: Moments, second: Moments, settings: PaperSettings) -> Pap
     if penalty is None:
         penalty, raised = (0.0, "") if settings.estimator == "plugin" else default_penalty(first, second)
     precision = precision_difference(first, second, method=settings.estimator, penalty=penalty)
-    differences = SampleDifferences.from_moments(first, second, precision, settings.n_jobs)
+    differences = SampleDifferences(first, second, precision, settings.n_jobs)
     graph = difference_graph(differences, threshold, settings.equal_noise)
     graph = refine(graph, first, second, threshold)
     return PaperFit(first, second, precision, differences, graph, threshold, settings, penalty, raised)

@@ -57,20 +57,19 @@ def compare(
             started=lambda name: status(f"Running {name}"),
             n_jobs=1 if jobs is None else jobs,
         )
-    files = [] if out is None else write_together(out, _files(found))
+    files = []
+    if out is not None:
+        contents = {
+            "methods.csv": found.methods.to_csv(index=False, lineterminator="\n"),
+            "edges.csv": found.edges.to_csv(index=False, lineterminator="\n"),
+            "agreement.csv": found.agreement.to_csv(lineterminator="\n", float_format="%.4f"),
+            "compare.json": found.to_json(),
+        }
+        files = write_together(out, contents)
     print(found.to_json() if json else comparison_text(found), end="")
     if files and not json:
         print()
         cli.print_files(files)
-
-
-def _files(found: Comparison) -> dict[str, str]:
-    return {
-        "methods.csv": found.methods.to_csv(index=False, lineterminator="\n"),
-        "edges.csv": found.edges.to_csv(index=False, lineterminator="\n"),
-        "agreement.csv": found.agreement.to_csv(lineterminator="\n", float_format="%.4f"),
-        "compare.json": found.to_json(),
-    }
 
 
 def comparison_text(found: Comparison) -> str:

@@ -30,11 +30,7 @@ LARGEST, SMALLEST = 1_000_000, 1e-6  # variables, epsilon
 
 
 def rows_at(C: float, p: int) -> int:
-    """``floor(e^C log p)``, the number of rows in the paper's experiments.
-
-    >>> rows_at(9, 10)
-    18658
-    """
+    """``floor(e^C log p)``, the number of rows in the paper's experiments."""
     return math.floor(math.exp(C) * math.log(p))
 
 
@@ -207,26 +203,17 @@ def _check_counts(p: int, changes: int, parents: int | None, samples: int | None
     for name, value in values.items():
         if value is not None and not is_whole(value):
             raise InputError(named(name), f" must be a whole number; it is {value!r}")
-    if not 2 <= p <= LARGEST:
-        raise InputError(named("p"), f" is a number of variables, from 2 to {LARGEST:,}; it is {p}")
-    pairs = p * (p - 1) // 2
-    if not 1 <= changes <= pairs:
-        raise InputError(
-            named("changes"), f" must be between 1 and the {pairs} pairs of variables; it is {changes}"
-        )
-    most = min(p - 1, changes)
-    if parents is not None and not 1 <= parents <= most:
-        raise InputError(
-            named("parents"),
-            f" counts the changed causes of one variable, between 1 and {most} here; it is {parents}",
-        )
-    if samples is not None and samples < 2:
-        raise InputError(named("samples"), f" is a number of rows, at least 2; it is {samples}")
-    if nonzeros is not None and not 2 * changes + 1 <= nonzeros <= p * p:
-        raise InputError(
-            named("nonzeros"),
-            f" must be between 2 changes + 1 = {2 * changes + 1} and p^2 = {p * p}; it is {nonzeros}",
-        )
+    pairs, causes, fewest = p * (p - 1) // 2, min(p - 1, changes), 2 * changes + 1
+    ranges = {
+        "p": (2, LARGEST, f"is a number of variables, from 2 to {LARGEST:,}"),
+        "changes": (1, pairs, f"must be between 1 and the {pairs} pairs of variables"),
+        "parents": (1, causes, f"counts the changed causes of one variable, between 1 and {causes} here"),
+        "samples": (2, math.inf, "is a number of rows, at least 2"),
+        "nonzeros": (fewest, p * p, f"must be between 2 changes + 1 = {fewest} and p^2 = {p * p}"),
+    }
+    for name, (least, most, said) in ranges.items():
+        if (value := values[name]) is not None and not least <= value <= most:
+            raise InputError(named(name), f" {said}; it is {value}")
 
 
 def _count(rows: float) -> str:

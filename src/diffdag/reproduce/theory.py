@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +34,6 @@ def largest_off_diagonal(first: FloatArray, second: FloatArray) -> float:
 
     An entry is ``Sigma1[i, k] Sigma2[j, l]``; it lies off the diagonal unless ``i = k`` and ``j = l``. The
     subscripts printed in Theorem 3 are others: see `printed_off_diagonal`.
-
-    >>> largest_off_diagonal(np.eye(2), np.array([[1.0, 0.1], [0.1, 2.0]]))
-    0.1
     """
     one, two = np.abs(first), np.abs(second)
     off_one, off_two = (float((size - np.diag(np.diag(size))).max()) for size in (one, two))
@@ -89,9 +85,6 @@ def theorem3_samples(scale: Scale, epsilon: float, delta: float) -> float:
     """Rows per table with which Theorem 3 holds: ``36 C^2 / (K^d_min epsilon)^2 log(2 p / delta)``.
 
     The printed theorem lacks the 36; its proof needs ``lambda <= K^d_min epsilon / 6``. For delta up to 1/2.
-
-    >>> f"{theorem3_samples(Scale(p=10, change=1.0), epsilon=0.1, delta=0.05):.1e}"
-    '5.1e+11'
     """
     if epsilon <= 0:
         return math.inf
@@ -104,9 +97,6 @@ def refined_samples(scale: Scale, epsilon: float, delta: float) -> float:
 
     The proof asks for covariances within ``t`` of the truth, ``6 (2 t + |Delta|_1 (entries t + t^2)) =
     K^d_min epsilon``. This is solved for ``t``, and `rows_for_deviation` says how many rows that takes.
-
-    >>> f"{refined_samples(Scale(p=10, change=1.0), epsilon=0.1, delta=0.05):.1e}"
-    '1.9e+06'
     """
     target = scale.diagonal * epsilon / 6
     linear = 2 + scale.change * scale.entries
@@ -147,9 +137,6 @@ def lower_bound(p: int, parents: int) -> float:
     """Theorem 4: with at most so many rows every method errs, on some pair, with probability at least 1/2.
 
     ``(d' / 2) log(p / (2 d')) - (2 / p) log 2`` for at most ``d'`` changed causes per variable, or 0.
-
-    >>> round(lower_bound(157, 3), 2)
-    4.89
     """
     if parents < 1 or 2 * parents >= p:
         return 0.0
@@ -222,10 +209,21 @@ def conditions(
     >>> f"{answer.rows.theorem3:.1e} {answer.rows.refined:.1e}"
     '1.2e+11 2.1e+06'
     """
-    _check_models(first, second, epsilon, delta)
+    check_delta(delta)
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise InputError(f"epsilon must be a positive number; it is {epsilon}")
+    if first.names != second.names:
+        raise InputError("the two models have different variables; name and order them alike in both")
     pair = SEMPair(first, second)
-    sets = _over_sets(pair) if len(first.names) <= SUBSET_VARIABLES else None
-    assumed = assumption_epsilon(pair) if sets else None
+    try:
+        pair.order  # noqa: B018 - raises
+    except InputError:
+        raise InputError(
+            "the two models have no common causal order, which the theorems assume; remove the reversed effects"
+        ) from None
+    assumed = densest = largest = smallest = None
+    if len(first.names) <= SUBSET_VARIABLES:
+        assumed, (densest, largest, smallest) = assumption_epsilon(pair), _over_sets(pair)
     if epsilon is None:
         epsilon = assumed if assumed is not None and math.isfinite(assumed) else PAPER_EPSILON
     difference, nonzero = _difference(first.precision(), second.precision())
@@ -238,16 +236,17 @@ def conditions(
         entries=sum(float(np.abs(sigma).max()) for sigma in sigmas),
         diagonal=smallest_diagonal(*sigmas),
     )
+    widest = None if largest is None else replace(scale, change=largest)
     least = math.prod(float(np.linalg.eigvalsh(sigma)[0]) for sigma in sigmas)
     ratio = 2 * count * largest_off_diagonal(*sigmas) / least
     norm = max(float(np.abs(sem.precision()).sum(axis=0).max()) for sem in (first, second))
     return Conditions(
         nonzeros=count,
-        densest=sets.nonzeros if sets else None,
+        densest=densest,
         change=change,
         epsilon=epsilon,
         epsilon_assumption=assumed,
-        epsilon_entries=sets.smallest / 2 if sets else None,
+        epsilon_entries=None if smallest is None else smallest / 2,
         incoherence=Incoherence(
             k_off=largest_off_diagonal(*sigmas),
             k_off_printed=printed_off_diagonal(*sigmas),
@@ -260,21 +259,13 @@ def conditions(
             refined=refined_samples(scale, epsilon, delta),
             indirect=indirect_samples(scale.p, norm, scale.variance, epsilon, delta),
             indirect_refined=rows_for_deviation(scale.p, scale.variance, epsilon / (8 * norm**2), delta),
-            corollary2=theorem3_samples(replace(scale, change=sets.change), epsilon, delta) if sets else None,
+            corollary2=None if widest is None else theorem3_samples(widest, epsilon, delta),
         ),
     )
 
 
-class _OverSets(NamedTuple):
-    """Extremes of the differences over the sets of Assumption 3."""
-
-    nonzeros: int
-    change: float
-    smallest: float
-
-
-def _over_sets(pair: SEMPair) -> _OverSets:
-    """Visit every ancestral set of the difference DAG."""
+def _over_sets(pair: SEMPair) -> tuple[int, float, float]:
+    """Most non-zero entries, largest ``|Delta|_1`` and smallest entry over the sets of Assumption 3."""
     changed = pair.changed
     sigmas = pair.first.covariance(), pair.second.covariance()
     nonzeros, change, smallest = 0, 0.0, math.inf
@@ -287,7 +278,7 @@ def _over_sets(pair: SEMPair) -> _OverSets:
         nonzeros = max(nonzeros, int(nonzero.sum()))
         change = max(change, float(np.abs(difference).sum()))
         smallest = min(smallest, float(np.abs(difference[needed]).min(initial=math.inf)))
-    return _OverSets(nonzeros, change, smallest)
+    return nonzeros, change, smallest
 
 
 def _difference(first: FloatArray, second: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -304,17 +295,3 @@ def check_delta(delta: float) -> None:
         raise InputError(
             named("delta"), f" is a probability of failure, above 0 and at most 0.5; it is {delta}"
         )
-
-
-def _check_models(first: LinearSEM, second: LinearSEM, epsilon: float | None, delta: float) -> None:
-    check_delta(delta)
-    if epsilon is not None and not 0 < epsilon < math.inf:
-        raise InputError(f"epsilon must be a positive number; it is {epsilon}")
-    if first.names != second.names:
-        raise InputError("the two models have different variables; name and order them alike in both")
-    try:
-        SEMPair(first, second).order  # noqa: B018 - raises
-    except InputError:
-        raise InputError(
-            "the two models have no common causal order, which the theorems assume; remove the reversed effects"
-        ) from None

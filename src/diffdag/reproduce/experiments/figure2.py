@@ -14,15 +14,9 @@ import pandas as pd
 from diffdag._base.journal import Row
 from diffdag.reproduce.experiments.charts import STYLES, Panel, draw_panels, summarise, text_table
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
-from diffdag.reproduce.experiments.trial import KINDS, NEIGHBOURS, P, draw_data, draw_pair, product, try_method
+from diffdag.reproduce.experiments.trial import KINDS, NEIGHBOURS, P, crossed, draw_data, draw_pair, try_method
 from diffdag.reproduce.methods import find_method
 from diffdag.reproduce.planning import rows_at
-
-
-def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell per combination of kind of pair, pair, C and method."""
-    columns = {"kind": settings["kinds"], "pair": range(settings["pairs"]), "C": settings["C"]}
-    return product({**columns, "method": settings["methods"]})
 
 
 def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
@@ -60,7 +54,7 @@ EXPERIMENT = Experiment(
     name="figure2",
     title="Figure 2: every method",
     key=("kind", "C", "pair", "method"),
-    cells=cells,
+    cells=crossed(kind="kinds", pair="pairs", C="C", method="methods"),
     work=work,
     finish=finish,
     full={**_SETTINGS, "pairs": 50, "C": [5, 6, 7, 8, 9, 10, 11, 12, 13]},

@@ -17,7 +17,7 @@ import pandas as pd
 from diffdag._base.journal import Row
 from diffdag.reproduce.experiments.charts import Panel, draw_panels, summarise, text_table
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
-from diffdag.reproduce.experiments.trial import NEIGHBOURS, P, draw_data, draw_pair, product, try_method
+from diffdag.reproduce.experiments.trial import NEIGHBOURS, P, crossed, draw_data, draw_pair, try_method
 from diffdag.reproduce.planning import rows_at
 
 SETS = {"1-g,1,g": lambda g: (1 - g, 1.0, g), "1-g,1,1+g": lambda g: (1 - g, 1.0, 1 + g)}
@@ -28,12 +28,6 @@ PANELS = {
     "skeleton_f1": "F1 of the skeleton",
     "skeleton_exact": "share of exact skeletons",
 }
-
-
-def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell per combination of reading, gamma, pair and method."""
-    columns = {"variances": list(SETS), "drawn": list(DRAWN), "pair": range(settings["pairs"])}
-    return product({**columns, "gamma": settings["gamma"], "method": settings["methods"]})
 
 
 def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
@@ -67,7 +61,7 @@ EXPERIMENT = Experiment(
     name="figure3",
     title="Figure 3: unequal noise",
     key=("variances", "drawn", "gamma", "pair", "method"),
-    cells=cells,
+    cells=crossed(variances=list(SETS), drawn=list(DRAWN), pair="pairs", gamma="gamma", method="methods"),
     work=work,
     finish=finish,
     full={**_SETTINGS, "pairs": 50, "gamma": [0.1, 0.3, 0.5, 0.7, 0.9]},

@@ -22,16 +22,10 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.journal import Row
 from diffdag.reproduce.experiments.charts import Panel, draw_panels, summarise, text_table
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
-from diffdag.reproduce.experiments.trial import KINDS, draw_data, draw_pair, product, try_method
+from diffdag.reproduce.experiments.trial import KINDS, crossed, draw_data, draw_pair, try_method
 from diffdag.reproduce.planning import rows_at
 
 DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
-
-
-def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell per combination of kind of pair, number of variables, pair, C and method."""
-    columns = {"kind": settings["kinds"], "p": settings["p"], "pair": range(settings["pairs"])}
-    return product({**columns, "C": settings["C"], "method": settings["methods"]})
 
 
 def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
@@ -134,7 +128,7 @@ EXPERIMENT = Experiment(
     name="figure4",
     title="Figure 4: logarithmic dependence on p",
     key=("kind", "p", "C", "pair", "method"),
-    cells=cells,
+    cells=crossed(kind="kinds", p="p", pair="pairs", C="C", method="methods"),
     work=work,
     finish=finish,
     full={**_SIZE, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},

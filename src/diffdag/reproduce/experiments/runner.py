@@ -82,7 +82,9 @@ def _finish(
     plain = table.drop(columns=[TIME, AGAIN, MADE], errors="ignore")
     files = [write_table(folder / f"{experiment.name}.csv", plain)]
     if TIME in table:
-        files.append(write_table(folder / f"{experiment.name}-times.csv", _times(table, experiment.key)))
+        by = [name for name in experiment.key if name != "pair"]
+        times = table.groupby(by, sort=False)[TIME].agg(["median", "max"]).round(4).reset_index()
+        files.append(write_table(folder / f"{experiment.name}-times.csv", times))
     about = {
         "experiment": experiment.name,
         "settings": dict(settings),
@@ -105,12 +107,6 @@ def _row(cell: Cell, work: Callable[[Cell, Mapping[str, Any]], Row], settings: M
 def write_table(path: Path, table: pd.DataFrame) -> Path:
     """Write a table as CSV."""
     return write_atomic(path, table.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
-
-
-def _times(table: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
-    """Median and worst time of each method in each setting, over the pairs."""
-    by = [name for name in key if name != "pair"]
-    return table.groupby(by, sort=False)[TIME].agg(["median", "max"]).round(4).reset_index()
 
 
 def made_now() -> str:

@@ -15,16 +15,11 @@ from diffdag.estimator import DifferenceDAG
 from diffdag.model.simulate import simulate_pair
 from diffdag.reproduce.experiments.charts import summarise
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
-from diffdag.reproduce.experiments.trial import product
+from diffdag.reproduce.experiments.trial import crossed
 from diffdag.reproduce.methods.ours import result_graph
 from diffdag.reproduce.scoring import score
 
 NEIGHBOURS = {10: 6, 50: 35, 100: 80}
-
-
-def cells(settings: Mapping[str, Any]) -> list[Cell]:
-    """One cell per number of variables and pair."""
-    return product({"p": settings["p"], "pair": range(settings["pairs"])})
 
 
 def work(cell: Cell, settings: Mapping[str, Any]) -> Row:
@@ -58,7 +53,7 @@ EXPERIMENT = Experiment(
     name="table1",
     title="Table 1: exact models",
     key=("p", "pair"),
-    cells=cells,
+    cells=crossed(p="p", pair="pairs"),
     work=work,
     finish=finish,
     full={"p": [10, 50, 100], "pairs": 50, "seed": 830_000},

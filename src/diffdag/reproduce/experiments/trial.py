@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -59,10 +59,15 @@ def try_method(name: str, pair: SEMPair, data: tuple[Moments, Moments], limit: f
     return {**numbers, "why": why, "seconds": seconds}
 
 
-def product(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination of the columns' values, the last column running fastest.
+def crossed(**columns: str | list[Any]) -> Callable[[Mapping[str, Any]], list[dict[str, Any]]]:
+    """Cells of an experiment: every combination of the columns' values, the last column running fastest.
 
-    >>> product({"a": [1, 2], "b": "xy"})[1]
-    {'a': 1, 'b': 'y'}
+    A column has the values listed here, or those of the setting named here; a number counts from 0.
     """
-    return [dict(zip(columns, values, strict=True)) for values in itertools.product(*columns.values())]
+
+    def cells(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+        given = [settings[values] if isinstance(values, str) else values for values in columns.values()]
+        axes = [range(values) if isinstance(values, int) else values for values in given]
+        return [dict(zip(columns, values, strict=True)) for values in itertools.product(*axes)]
+
+    return cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
+import operator
 import os
 import pickle
 import signal
@@ -177,13 +178,9 @@ def serve(parent: int) -> None:
         except EOFError:
             return
         try:
-            ((_, result),) = run_all(_call, [work], jobs=1)
+            ((_, result),) = run_all(operator.call, [work], jobs=1)
             outcome = pickle.dumps((result, None))
         except BaseException as error:  # handed on to the parent
             outcome = pickle.dumps((None, error))
         results.write(outcome)
         results.flush()
-
-
-def _call(work: Callable[[], T]) -> T:
-    return work()

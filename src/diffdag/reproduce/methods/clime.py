@@ -30,12 +30,7 @@ OPTIONS: dict[str, bool | int | float | str] = {
 
 
 def clime_columns(sigma: FloatArray, penalty: float, columns: Iterable[int]) -> FloatArray:
-    """Some columns of the estimate, before it is made symmetric; entries of `sigma` should be of about one.
-
-    >>> clime_columns(np.array([[1.0, 0.1], [0.1, 1.0]]), 0.2, [0, 1]).round(3)
-    array([[0.8, 0. ],
-           [0. , 0.8]])
-    """
+    """Some columns of the estimate, before it is made symmetric; entries of `sigma` should be of about one."""
     p = len(sigma)
     model = _model(sigma)
     found = []

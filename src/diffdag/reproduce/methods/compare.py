@@ -154,10 +154,13 @@ def compare_methods(
     >>> sorted(found.graphs), len(found.edges)
     (['order', 'paper'], 1)
     """
-    one, two = _moments(first, second, columns, drop, missing)
-    known = (
-        None if order is None else tuple(np.argsort(precedence(one.names, order=order).sum(axis=0)).tolist())
-    )
+    if not (isinstance(first, Moments) and isinstance(second, Moments)):
+        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        first, second = table_moments(tables.first, tables.second, tables.names)
+    one, two = first, same_variables(first, second)
+    check_comparable(one, two)
+    before = None if order is None else precedence(one.names, order=order)
+    known = None if before is None else tuple(np.argsort(before.sum(axis=0)).tolist())
     if methods is not None and (isinstance(methods, str) or not isinstance(methods, Iterable)):
         raise InputError(f"methods= is {methods!r}; give a list of names")
     chosen = list(all_methods().values()) if methods is None else [find_method(name) for name in methods]
@@ -191,17 +194,6 @@ def _attempt(
     method, limit = task
     arguments = (first, second, order) if method.knows_order else (first, second)
     return method.name, *attempt(method, arguments, limit)
-
-
-def _moments(
-    first: Any, second: Any, columns: Sequence[str] | None, drop: Sequence[str] | None, missing: Missing
-) -> tuple[Moments, Moments]:
-    if not (isinstance(first, Moments) and isinstance(second, Moments)):
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
-        first, second = table_moments(tables.first, tables.second, tables.names)
-    second = same_variables(first, second)
-    check_comparable(first, second)
-    return first, second
 
 
 def _unfit(method: Method, p: int, ordered: bool, *, asked: bool) -> str:

@@ -49,13 +49,9 @@ KLIEP_PENALTY = "rate:3"
 
 def dci_c(first: Moments, second: Moments) -> BoolArray:
     """DCI from the entries of the precision matrices that differ by a test."""
-    second = _checked(first, second)
-    for moments, label in ((first, "first"), (second, "second")):
-        if moments.n <= len(first.names):
-            raise InputError(
-                f"the {label} table has {plural(moments.n, 'row')} for {len(first.names)} variables, and dci-c "
-                "inverts its covariance matrix; use dci-k or fewer variables"
-            )
+    p = len(first.names)
+    why = f" for {p} variables, and dci-c inverts its covariance matrix; use dci-k or fewer variables"
+    second = same_variables(first, _checked(first, second), p + 1, why)
     pairs: BoolArray = precision_pvalues(first, second) <= ALPHA_START
     np.fill_diagonal(pairs, False)
     return difference_graph(first, second, pairs, np.asarray(pairs.any(axis=1)))
@@ -133,8 +129,7 @@ def ancestors(arrows: BoolArray) -> BoolArray:
 
 
 def _undirected(edges: BoolArray, arrows: BoolArray) -> BoolArray:
-    rest: BoolArray = edges & ~arrows & ~arrows.T
-    return rest
+    return edges & ~arrows & ~arrows.T
 
 
 def _try_sets(
@@ -180,15 +175,9 @@ def _fits(node: int, inside: BoolArray, edges: BoolArray, above: BoolArray) -> B
 
 def _checked(first: Moments, second: Moments) -> Moments:
     """The second moments, columns as in the first; refuse too few rows for the regressions of DCI."""
-    second = same_variables(first, second)
-    regressors = min(MAX_SET_SIZE + 1, len(first.names) - 1)
-    for moments, label in ((first, "first"), (second, "second")):
-        if moments.n < regressors + 2:
-            raise InputError(
-                f"the {label} table has {plural(moments.n, 'row')}; DCI regresses on up to "
-                f"{plural(regressors, 'variable')} and needs at least {regressors + 2} rows"
-            )
-    return second
+    most = min(MAX_SET_SIZE + 1, len(first.names) - 1)
+    why = f"; DCI regresses on up to {plural(most, 'variable')} and needs at least {most + 2} rows"
+    return same_variables(first, second, most + 2, why)
 
 
 METHODS = (

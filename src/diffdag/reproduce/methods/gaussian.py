@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,20 +17,14 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.reproduce.methods.method import same_variables
-from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments
 
-Value = TypeVar("Value")
-REMEMBERED = 100_000  # sets, some 50 MB; then all is forgotten, so that memory stays bounded
+REMEMBERED = 100_000  # sets, some 50 MB
 _NEARLY_ONE = 1 - np.finfo(float).eps
 
 
 def members(mask: int) -> Iterator[int]:
-    """The variables of a set, in increasing order.
-
-    >>> list(members(0b1101))
-    [0, 2, 3]
-    """
+    """The variables of a set, in increasing order."""
     while mask:
         yield (mask & -mask).bit_length() - 1
         mask &= mask - 1
@@ -42,14 +36,7 @@ def as_mask(variables: Iterable[int]) -> int:
 
 
 class Gaussian:
-    """One condition of Gaussian variables, asked about sets of them; what is known is kept.
-
-    >>> rows = np.random.default_rng(0).standard_normal((500, 3))
-    >>> rows[:, 2] += rows[:, 0] + rows[:, 1]
-    >>> table = Gaussian(Moments.from_array(rows), "first")
-    >>> table.fisher_z(0, 1, 0) < 2, table.fisher_z(0, 1, 0b100) > 5   # a collider binds its causes
-    (True, True)
-    """
+    """One condition of Gaussian variables, asked about sets of them; what is known is kept."""
 
     def __init__(self, moments: Moments, label: str) -> None:
         self.p, self.n = len(moments.names), moments.n
@@ -58,30 +45,24 @@ class Gaussian:
                 f"the {label} table has {plural(self.n, 'row')}; to learn its graph over {self.p} variables at "
                 f"least {self.p + 2} are needed: add rows or choose fewer columns"
             )
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
         scale = np.sqrt(np.diag(moments.scatter))
         self.correlation: FloatArray = moments.scatter / scale[:, None] / scale[None, :]
         self._log_rows = math.log(self.n)
-        self._z: dict[int, FloatArray] = {}
-        self._bic: dict[int, dict[int, float]] = {}
+        self._z = lru_cache(REMEMBERED)(self._statistics)
+        self._bic = lru_cache(REMEMBERED)(self._scores)
 
     def fisher_z(self, x: int, y: int, given: int) -> float:
         """Size of the partial correlation in standard errors: ``sqrt(n - |S| - 3) |atanh r|`` (Fisher 1924)."""
         mask = given | 1 << x | 1 << y
-        if mask not in self._z:
-            _remember(self._z, mask, self._statistics(mask))
         below_x, below_y = mask & ((1 << x) - 1), mask & ((1 << y) - 1)
-        return float(self._z[mask][below_x.bit_count(), below_y.bit_count()])
+        return float(self._z(mask)[below_x.bit_count(), below_y.bit_count()])
 
     def bic(self, target: int, parents: int) -> float:
         """The part of a variable in BIC: ``-n/2 log var(y | S) - (|S| + 1)/2 log n``, the larger the better.
 
         Up to a constant of the variable, the score of Schwarz (1978) for a Gaussian DAG.
         """
-        mask = parents | 1 << target
-        if mask not in self._bic:
-            _remember(self._bic, mask, self._scores(mask))
-        return self._bic[mask][target]
+        return self._bic(parents | 1 << target)[target]
 
     def _precision(self, mask: int) -> FloatArray:
         index = list(members(mask))
@@ -93,8 +74,7 @@ class Gaussian:
         omega = self._precision(mask)
         scale = np.sqrt(np.abs(np.diag(omega)))
         partial = np.minimum(np.abs(omega) / scale[:, None] / scale, _NEARLY_ONE)
-        result: FloatArray = math.sqrt(self.n - mask.bit_count() - 1) * np.arctanh(partial)
-        return result
+        return math.sqrt(self.n - mask.bit_count() - 1) * np.arctanh(partial)
 
     def _scores(self, mask: int) -> dict[int, float]:
         """BIC of every member with the others for its parents."""
@@ -103,15 +83,10 @@ class Gaussian:
         return dict(zip(members(mask), scores.tolist(), strict=True))
 
 
-def _remember(known: dict[int, Value], mask: int, value: Value) -> None:
-    if len(known) >= REMEMBERED:
-        known.clear()
-    known[mask] = value
-
-
 def both_tables(first: Moments, second: Moments) -> tuple[Gaussian, Gaussian]:
     """The two conditions of a comparison, checked, over the same variables."""
-    return Gaussian(first, "first"), Gaussian(same_variables(first, second), "second")
+    second = same_variables(first, second)
+    return Gaussian(first, "first"), Gaussian(second, "second")
 
 
 def subtract_graphs(learn: Callable[[Gaussian], BoolArray], first: Moments, second: Moments) -> BoolArray:

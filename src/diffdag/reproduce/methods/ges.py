@@ -78,11 +78,7 @@ def deletion(graph: PartialGraph, score: Score) -> PartialGraph | None:
 
 
 def cliques(adjacent: Sequence[int], core: int, extra: int) -> Iterator[int]:
-    """Every set that contains `core`, has the rest from `extra`, and is complete.
-
-    >>> list(cliques([0b110, 0b001, 0b001], 0b001, 0b110))   # 1 - 0 - 2
-    [1, 5, 3]
-    """
+    """Every set that contains `core`, has the rest from `extra`, and is complete."""
     for x in members(core):
         extra &= adjacent[x]
         if core & ~(adjacent[x] | 1 << x):

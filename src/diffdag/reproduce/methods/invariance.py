@@ -23,11 +23,7 @@ BLOCK = 500_000  # numbers in one block of conditional covariances
 
 
 def subsets(p: int, size: int) -> IndexArray:
-    """All sets of `size` of the numbers below `p`, one per row.
-
-    >>> subsets(3, 2).tolist(), subsets(1, 2).tolist(), subsets(3, 0).tolist()
-    ([[0, 1], [0, 2], [1, 2]], [], [[]])
-    """
+    """All sets of `size` of the numbers below `p`, one per row."""
     return np.array(list(combinations(range(p), size)), np.intp).reshape(comb(p, size), size)
 
 
@@ -46,8 +42,7 @@ def precision_pvalues(first: Moments, second: Moments) -> FloatArray:
         omega = np.linalg.inv(moments.scatter / (moments.n - 1))
         difference += sign * omega
         spread += (np.outer(np.diag(omega), np.diag(omega)) + omega**2) / moments.n
-    pvalues: FloatArray = fdtrc(1, first.n + second.n - 2 * p + 2, difference**2 / spread)
-    return pvalues
+    return fdtrc(1, first.n + second.n - 2 * p + 2, difference**2 / spread)
 
 
 def coefficient_statistics(first: Moments, second: Moments, sets: IndexArray) -> FloatArray:
@@ -103,8 +98,7 @@ def variance_pvalues(first: Moments, second: Moments, nodes: IndexArray, sets: I
 def _conditional_scatter(scatter: FloatArray, sets: IndexArray) -> FloatArray:
     """``n C`` given each of the sets, shape (sets, p, p)."""
     across = scatter[sets]
-    left: FloatArray = scatter - np.swapaxes(across, 1, 2) @ np.linalg.solve(_blocks(scatter, sets), across)
-    return left
+    return scatter - np.swapaxes(across, 1, 2) @ np.linalg.solve(_blocks(scatter, sets), across)
 
 
 def _residual_scatter(scatter: FloatArray, nodes: IndexArray, sets: IndexArray) -> FloatArray:
@@ -116,5 +110,4 @@ def _residual_scatter(scatter: FloatArray, nodes: IndexArray, sets: IndexArray) 
 
 
 def _blocks(scatter: FloatArray, sets: IndexArray) -> FloatArray:
-    blocks: FloatArray = scatter[sets[:, :, None], sets[:, None, :]]
-    return blocks
+    return scatter[sets[:, :, None], sets[:, None, :]]

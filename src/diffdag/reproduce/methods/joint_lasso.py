@@ -58,12 +58,6 @@ def fused_graphical_lasso(
     """Solve the problem above for each of g pairs of penalties, ``l1`` (`sparsity`) and ``l2`` (`fusion`).
 
     The tolerance bounds the residuals relative to the size of the solution and of the multipliers.
-
-    >>> one = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> found = fused_graphical_lasso(np.array([one, one]), np.ones(2), np.array([0.2]), np.array([0.1]))
-    >>> found.precisions[0, 0].round(3)
-    array([[ 1.099, -0.33 ],
-           [-0.33 ,  1.099]])
     """
     g, p = len(sparsity), covariances.shape[-1]
     state = _State(covariances, weights[:, None], sparsity, fusion)
@@ -142,8 +136,7 @@ def _norm(matrices: FloatArray) -> FloatArray:
 
 
 def _shrink(values: FloatArray, amount: FloatArray) -> FloatArray:
-    shrunk: FloatArray = np.sign(values) * np.maximum(np.abs(values) - amount, 0.0)
-    return shrunk
+    return np.sign(values) * np.maximum(np.abs(values) - amount, 0.0)
 
 
 def information(covariances: FloatArray, rows: FloatArray, precisions: FloatArray) -> FloatArray:
@@ -183,19 +176,9 @@ def joint_lasso_graph(first: Moments, second: Moments, fusion: tuple[float, ...]
     return graph
 
 
+FUSED = "undirected: joint graphical lasso with a fused penalty, of Danaher, Wang and Witten"
+SEPARATE = "undirected: two graphical lassos, subtracted"
 METHODS = (
-    Method(
-        "fused-lasso",
-        "undirected: joint graphical lasso with a fused penalty, of Danaher, Wang and Witten",
-        partial(joint_lasso_graph, fusion=FUSION),
-        directs=False,
-        most=60,
-    ),
-    Method(
-        "separate-lasso",
-        "undirected: two graphical lassos, subtracted",
-        partial(joint_lasso_graph, fusion=(0.0,)),
-        directs=False,
-        most=60,
-    ),
+    Method("fused-lasso", FUSED, partial(joint_lasso_graph, fusion=FUSION), directs=False, most=60),
+    Method("separate-lasso", SEPARATE, partial(joint_lasso_graph, fusion=(0.0,)), directs=False, most=60),
 )

@@ -20,7 +20,6 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag._base.errors import InputError
 from diffdag.precision.api import symmetrise
 from diffdag.reproduce.methods.clime import clime_columns
 from diffdag.reproduce.methods.method import Method, same_variables
@@ -42,20 +41,15 @@ def listen(first: Moments, second: Moments) -> BoolArray:
 
 def bottom_up(first: Moments, second: Moments) -> BoolArray:
     """Both DAGs by the inverse covariance matrix and z-tests, subtracted."""
-    one, two = _tables(first, second)
     p = len(first.names)
-    for n, label in ((one[1], "first"), (two[1], "second")):
-        if n < p + 3:
-            raise InputError(
-                f"the {label} table has {n} rows for {p} variables; 'bottom-up' inverts its covariance "
-                f"matrix and needs {p + 3} or more: add rows or drop columns"
-            )
+    why = f" for {p} variables; 'bottom-up' inverts its covariance matrix and needs {p + 3} or more"
+    one, two = _tables(first, second, p + 3, f"{why}: add rows or drop columns")
     return _tested_adjacency(*one) ^ _tested_adjacency(*two)
 
 
-def _tables(first: Moments, second: Moments) -> list[tuple[FloatArray, int]]:
+def _tables(first: Moments, second: Moments, least: int = 0, why: str = "") -> list[tuple[FloatArray, int]]:
     """Covariance matrices and numbers of rows, all columns of both tables divided by one number."""
-    second = same_variables(first, second)
+    second = same_variables(first, second, least, why)
     covariances = first.covariance(), second.covariance()
     unit = float(np.mean([np.trace(covariance) for covariance in covariances])) / len(first.names)
     return [(matrix / unit, m.n) for matrix, m in zip(covariances, (first, second), strict=True)]
@@ -64,8 +58,7 @@ def _tables(first: Moments, second: Moments) -> list[tuple[FloatArray, int]]:
 def _adjacency(covariance: FloatArray, n: int) -> BoolArray:
     rate = math.sqrt(math.log(len(covariance)) / n)
     weights = terminal_weights(covariance, PENALTY_RATE * rate)
-    adjacency: BoolArray = np.abs(weights) > min(LARGEST, WEIGHT_RATE * rate)
-    return adjacency
+    return np.abs(weights) > min(LARGEST, WEIGHT_RATE * rate)
 
 
 def terminal_weights(covariance: FloatArray, penalty: float) -> FloatArray:
@@ -108,14 +101,6 @@ def _tested_adjacency(covariance: FloatArray, n: int) -> BoolArray:
     return adjacency
 
 
-METHODS = (
-    Method(
-        "listen",
-        "LiSTEN with CLIME, equal noise variances, of Ghoshal and Honorio; subtracted",
-        listen,
-        most=60,
-    ),
-    Method(
-        "bottom-up", "terminal vertices by inverses and tests, equal noise variances; subtracted", bottom_up
-    ),
-)
+LISTEN = "LiSTEN with CLIME, equal noise variances, of Ghoshal and Honorio; subtracted"
+BOTTOM_UP = "terminal vertices by inverses and tests, equal noise variances; subtracted"
+METHODS = (Method("listen", LISTEN, listen, most=60), Method("bottom-up", BOTTOM_UP, bottom_up))

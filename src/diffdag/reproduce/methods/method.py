@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from diffdag._base.arrays import BoolArray
+from diffdag._base.errors import InputError
+from diffdag._base.words import plural
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import check_same_columns
@@ -35,10 +37,15 @@ class Method:
         return self.needs is None or find_spec(self.needs) is not None
 
 
-def same_variables(first: Moments, second: Moments) -> Moments:
-    """The second moments with their columns in the order of the first, once both are fit to be compared."""
+def same_variables(first: Moments, second: Moments, least: int = 0, why: str = "") -> Moments:
+    """The second moments with their columns in the order of the first, once both are fit to be compared.
+
+    A condition with fewer than the `least` number of rows is refused; `why` goes on from its number of rows.
+    """
     check_same_columns(first.names, second.names, ("first", "second"))
     second = second if first.names == second.names else second.select(first.names)
     for moments, label in ((first, "first"), (second, "second")):
         check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+        if moments.n < least:
+            raise InputError(f"the {label} table has {plural(moments.n, 'row')}{why}")
     return second

@@ -124,11 +124,7 @@ def neighbourhood(
 
 
 def descendants(children: Sequence[int]) -> list[int]:
-    """What can be reached from each vertex of a DAG along its edges.
-
-    >>> descendants([0b010, 0b100, 0])   # 0 -> 1 -> 2
-    [6, 4, 0]
-    """
+    """What can be reached from each vertex of a DAG along its edges."""
     below = list(children)
     for z in range(len(below)):  # Warshall's closure
         below = [set_ | below[z] if set_ >> z & 1 else set_ for set_ in below]

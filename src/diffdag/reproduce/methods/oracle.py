@@ -48,8 +48,5 @@ def _fit(moments: Moments, target: int, predecessors: Sequence[int], label: str)
     return fit
 
 
-METHODS = (
-    Method(
-        "oracle", "z-tests of coefficients along the true causal order, the ceiling", oracle, knows_order=True
-    ),
-)
+ABOUT = "z-tests of coefficients along the true causal order, the ceiling"
+METHODS = (Method("oracle", ABOUT, oracle, knows_order=True),)

@@ -36,7 +36,7 @@ def precision_graph(first: Moments, second: Moments, *, estimator: str) -> BoolA
     penalty, _ = default_penalty(first, second)
     found = precision_difference(first, second, method=estimator, penalty=penalty)
     p = len(first.names)
-    entries = SampleDifferences.from_moments(first, second, found).over(range(p))
+    entries = SampleDifferences(first, second, found).over(range(p))
     graph: BoolArray = np.abs(entries) > default_threshold(p, min(first.n, second.n))
     np.fill_diagonal(graph, False)
     return graph

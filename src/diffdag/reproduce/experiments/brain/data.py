@@ -83,7 +83,13 @@ def find_files(folder: Path) -> Folder:
     """
     if not folder.is_dir():
         raise InputError(f"'{folder}' is not a folder; give one with two tables and their regions' coordinates")
-    tables, reasons = _read_all(folder)
+    tables, reasons = {}, ""  # in order of the names, and what could not be read
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name.lower().endswith(ENDINGS):
+            try:
+                tables[path] = read_table(path)
+            except InputError as error:
+                reasons += f" ({error})"
     places = [path for path, table in tables.items() if set(COORDINATES) <= set(table.column_names)]
     if len(places) != 1:
         raise InputError(
@@ -102,18 +108,6 @@ def find_files(folder: Path) -> Folder:
             f"two are needed, one per group{reasons}"
         )
     return Folder(places[0], groups[0], groups[1], tables)
-
-
-def _read_all(folder: Path) -> tuple[dict[Path, Any], str]:
-    """Every table in order of the names, and what could not be read."""
-    tables, reasons = {}, []
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name.lower().endswith(ENDINGS):
-            try:
-                tables[path] = read_table(path)
-            except InputError as error:
-                reasons.append(str(error))
-    return tables, "".join(f" ({reason})" for reason in reasons)
 
 
 def read_regions(path: Path) -> pd.DataFrame:

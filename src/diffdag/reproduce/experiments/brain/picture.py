@@ -44,7 +44,12 @@ def draw_brain(
     Coordinates are in mm: x to the right, y to the front, z up. Of many edges the clearest are drawn, and the
     title says so. The outline is that of the `atlas`, which may have more than the `regions`.
     """
-    whole, found = _points(regions if atlas is None else atlas), edges_of(edges)
+    axes, names, lobes = ["x", "y", "z"], regions["region"], regions["lobe"]
+    colours = lobe_colours(lobes)
+    places = dict(zip(names, regions[axes].to_numpy(float), strict=True))
+    shown = {name: colours[lobe] for name, lobe in zip(names, lobes, strict=True)}
+    labels = dict(zip(names, regions["label"], strict=True))
+    whole, found = (regions if atlas is None else atlas)[axes].to_numpy(float), edges_of(edges)
     views = [VIEWS[side] for side in SIDES]
     outlines = [outline_of(whole, view) for view in views]
     spans = [np.ptp(points, axis=0) + np.array(AROUND) for points in outlines]
@@ -56,27 +61,12 @@ def draw_brain(
         ax = figure.add_axes(tuple(box / [*inches, *inches]))
         left += INCHES_PER_MM * span[0]
         draw_outline(ax, THEME, view, points, height)
-        draw_regions(ax, _look(regions, view), found)
+        draw_regions(ax, BrainLook(THEME, view, places=places, colours=shown, labels=labels), found)
         ax.set_title(view.title, fontsize=9, color=THEME.soft, y=0.0, va="top")
     left_out = f" (the clearest {MOST_EDGES} are drawn)" if len(found) > MOST_EDGES else ""
     figure.suptitle(f"{title}{left_out}", fontsize=11, color=THEME.ink, y=1 - 0.15 / inches[1], va="top")
     _write_legend(figure, regions, found)
     return save_figure(figure, path)
-
-
-def _points(regions: pd.DataFrame) -> Any:
-    return regions[["x", "y", "z"]].to_numpy(float)
-
-
-def _look(regions: pd.DataFrame, view: Any) -> BrainLook:
-    names, colours = list(regions["region"]), lobe_colours(regions["lobe"])
-    return BrainLook(
-        THEME,
-        view,
-        places=dict(zip(names, _points(regions), strict=True)),
-        colours={name: colours[lobe] for name, lobe in zip(names, regions["lobe"], strict=True)},
-        labels=dict(zip(names, regions["label"], strict=True)),
-    )
 
 
 def edges_of(table: pd.DataFrame) -> list[Edge]:
