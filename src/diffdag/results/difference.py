@@ -31,50 +31,6 @@ if TYPE_CHECKING:
 class Difference:
     """What changed between two conditions: the facts that `diffdag.DifferenceResult` renders.
 
-    Parameters
-    ----------
-    method : str
-        How it was estimated.
-    variables : tuple of str
-        All variables, in the order of the columns.
-    invariant : tuple of str
-        Variables that take no part in any change. Those of `noise_list` and `mean_list` are left out of what is
-        given.
-    unresolved : tuple of str
-        Variables whose place in the order is not identified.
-    order : tuple of tuple of str
-        Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
-    edge_list : tuple of Edge
-        The changed edges.
-    delta_entries : csr_array, shape (p, p)
-        Difference of the precision matrices, first minus second; see also `delta_precision`.
-    samples : tuple of int, optional
-        Rows in the first and the second table; None for exact models.
-    settings : mapping
-        Every setting used, chosen by the user or from the data.
-    notes : tuple of str
-        What the user should know about this result.
-    labels : tuple of str
-        What to call the two conditions.
-    noise_list : tuple of NoiseChange
-        Variables whose noise variance changed; see also `changed_noise`.
-    mean_list : tuple of MeanChange
-        Variables whose intercept changed; see also `changed_mean`.
-    checks : tuple of Check
-        Whether what the method assumes looks right.
-    stability : Stability, optional
-        What resamples of both tables found.
-    global_test : GlobalTest, optional
-        The test of no change at all.
-    sensitivity : Sensitivity, optional
-        How far the result depends on the penalty, or the threshold.
-    scatters : tuple of EdgeScatter
-        What the largest changes look like in the rows, as far as that is known; see also `scatter_of`.
-    screened_out : tuple of str
-        Variables that were not looked at, because they were too many.
-    selection : Selection, optional
-        What a target for the share of false edges left out.
-
     Examples
     --------
     >>> from scipy.sparse import csr_array
@@ -88,26 +44,29 @@ class Difference:
     [['Raf', 'Mek', 'weakened']]
     """
 
-    method: str
-    variables: tuple[str, ...]
+    method: str  #: how it was estimated
+    variables: tuple[str, ...]  #: all variables, in the order of the columns
+    #: Variables that take no part in any change; those of `noise_list` and `mean_list` are left out of what is
+    #: given.
     invariant: tuple[str, ...]
-    unresolved: tuple[str, ...]
+    unresolved: tuple[str, ...]  #: variables whose place in the order is not identified
+    #: Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
     order: tuple[tuple[str, ...], ...]
-    edge_list: tuple[Edge, ...]
-    delta_entries: csr_array
-    samples: tuple[int, int] | None
-    settings: Mapping[str, object]
-    notes: tuple[str, ...] = ()
-    labels: tuple[str, str] = ("first", "second")
-    noise_list: tuple[NoiseChange, ...] = ()
-    mean_list: tuple[MeanChange, ...] = ()
-    checks: tuple[Check, ...] = ()
-    stability: Stability | None = None
-    global_test: GlobalTest | None = None
-    sensitivity: Sensitivity | None = None
-    scatters: tuple[EdgeScatter, ...] = ()
-    screened_out: tuple[str, ...] = ()
-    selection: Selection | None = None
+    edge_list: tuple[Edge, ...]  #: the changed edges
+    delta_entries: csr_array  #: difference of the precision matrices, first minus second; see `delta_precision`
+    samples: tuple[int, int] | None  #: rows in the first and the second table; None for exact models
+    settings: Mapping[str, object]  #: every setting used, chosen by the user or from the data
+    notes: tuple[str, ...] = ()  #: what the user should know about this result
+    labels: tuple[str, str] = ("first", "second")  #: what to call the two conditions
+    noise_list: tuple[NoiseChange, ...] = ()  #: variables whose noise variance changed; see `changed_noise`
+    mean_list: tuple[MeanChange, ...] = ()  #: variables whose intercept changed; see `changed_mean`
+    checks: tuple[Check, ...] = ()  #: whether what the method assumes looks right
+    stability: Stability | None = None  #: what resamples of both tables found
+    global_test: GlobalTest | None = None  #: the test of no change at all
+    sensitivity: Sensitivity | None = None  #: how far the result depends on the penalty, or the threshold
+    scatters: tuple[EdgeScatter, ...] = ()  #: the largest changes in the rows, if known; see `scatter_of`
+    screened_out: tuple[str, ...] = ()  #: variables that were not looked at, because they were too many
+    selection: Selection | None = None  #: what a target for the share of false edges left out
 
     def __post_init__(self) -> None:
         moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
