@@ -67,7 +67,7 @@ class Edge(_Record):
     delta: float | None = None  #: `weight_first - weight_second`
     stderr: float | None = None  #: standard error of `delta`
     confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
-    low: float | None = None  #: lower end of a 95 % interval for `delta`, from rows without a part in the search
+    low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
 
     def __post_init__(self) -> None:
