@@ -154,10 +154,7 @@ def demo(
 
 
 @app.command()
-def report(
-    result: Result,
-    coordinates: Regions = None,
-) -> None:
+def report(result: Result, coordinates: Regions = None) -> None:
     """Write report.html next to a saved result."""
     from diffdag._base.atomic import write_atomic  # noqa: PLC0415
     from diffdag.report.html import conditions  # noqa: PLC0415
@@ -178,19 +175,10 @@ def report(
 
 
 def _deliver(
-    result: DifferenceResult | ConditionsResult,
-    out: Path | None,
-    *,
-    as_json: bool = False,
-    coordinates: Coordinates | None = None,
+    result: DifferenceResult | ConditionsResult, out: Path | None, *, as_json: bool = False, **saved: Any
 ) -> None:
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
-    from diffdag.result import DifferenceResult  # noqa: PLC0415
-
-    files: list[Path] = []
-    if out is not None:
-        places = {"coordinates": coordinates} if isinstance(result, DifferenceResult) else {}
-        files = result.save(out, **places)
+    files = [] if out is None else result.save(out, **saved)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:

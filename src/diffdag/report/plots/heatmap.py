@@ -41,8 +41,6 @@ def plot_precision(
 ) -> Axes:
     """Draw the difference of the precision matrices; `DifferenceResult.plot_precision` says how.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> ax = plot_precision(dd.DifferenceDAG().fit_population(pair.first, pair.second).result_)

@@ -189,8 +189,6 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     Society B 72): an edge that is there is found in most halves over a wide range of settings, one that is not
     comes late and stays rare.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(400, rng=1), pair.second.sample(400, rng=2)
