@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.results.records import (
-    Check,
-    Edge,
-    EdgeScatter,
-    GlobalTest,
-    MeanChange,
-    NoiseChange,
-    Selection,
-    Sensitivity,
-    Stability,
-)
+from diffdag.results import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +24,9 @@ class Difference:
     Examples
     --------
     >>> from scipy.sparse import csr_array
+    >>> from diffdag.results import records
     >>> names = ("Raf", "Mek")
-    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> edge = records.Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
     >>> res = Difference(
     ...     method="paper", variables=names, invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
     ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
@@ -52,21 +43,21 @@ class Difference:
     unresolved: tuple[str, ...]  #: variables whose place in the order is not identified
     #: Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
     order: tuple[tuple[str, ...], ...]
-    edge_list: tuple[Edge, ...]  #: the changed edges
+    edge_list: tuple[records.Edge, ...]  #: the changed edges
     delta_entries: csr_array  #: difference of the precision matrices, first minus second; see `delta_precision`
     samples: tuple[int, int] | None  #: rows in the first and the second table; None for exact models
     settings: Mapping[str, object]  #: every setting used, chosen by the user or from the data
     notes: tuple[str, ...] = ()  #: what the user should know about this result
     labels: tuple[str, str] = ("first", "second")  #: what to call the two conditions
-    noise_list: tuple[NoiseChange, ...] = ()  #: variables whose noise variance changed; see `changed_noise`
-    mean_list: tuple[MeanChange, ...] = ()  #: variables whose intercept changed; see `changed_mean`
-    checks: tuple[Check, ...] = ()  #: whether what the method assumes looks right
-    stability: Stability | None = None  #: what resamples of both tables found
-    global_test: GlobalTest | None = None  #: the test of no change at all
-    sensitivity: Sensitivity | None = None  #: how far the result depends on the penalty, or the threshold
-    scatters: tuple[EdgeScatter, ...] = ()  #: the largest changes in the rows, if known; see `scatter_of`
+    noise_list: tuple[records.NoiseChange, ...] = ()  #: changed noise variances; see `changed_noise`
+    mean_list: tuple[records.MeanChange, ...] = ()  #: changed intercepts; see `changed_mean`
+    checks: tuple[records.Check, ...] = ()  #: whether what the method assumes looks right
+    stability: records.Stability | None = None  #: what resamples of both tables found
+    global_test: records.GlobalTest | None = None  #: the test of no change at all
+    sensitivity: records.Sensitivity | None = None  #: how far it depends on the penalty, or the threshold
+    scatters: tuple[records.EdgeScatter, ...] = ()  #: the largest changes in the rows; see `scatter_of`
     screened_out: tuple[str, ...] = ()  #: variables that were not looked at, because they were too many
-    selection: Selection | None = None  #: what a target for the share of false edges left out
+    selection: records.Selection | None = None  #: what a target for the share of false edges left out
 
     def __post_init__(self) -> None:
         moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
@@ -142,32 +133,32 @@ class Difference:
     @property
     def edges(self) -> pd.DataFrame:
         """One row per changed edge, with the fields of `Edge` as columns; unknown numbers are NaN."""
-        return _table(self.edge_list, Edge)
+        return _table(self.edge_list, records.Edge)
 
     @property
     def changed_noise(self) -> pd.DataFrame:
         """One row per variable whose noise variance changed, with the fields of `NoiseChange` as columns."""
-        return _table(self.noise_list, NoiseChange)
+        return _table(self.noise_list, records.NoiseChange)
 
     @property
     def changed_mean(self) -> pd.DataFrame:
         """One row per variable whose intercept changed, with the fields of `MeanChange` as columns."""
-        return _table(self.mean_list, MeanChange)
+        return _table(self.mean_list, records.MeanChange)
 
-    def scatter_of(self, source: str, target: str) -> EdgeScatter | None:
+    def scatter_of(self, source: str, target: str) -> records.EdgeScatter | None:
         """What one changed edge looks like in the rows; None where that is not known."""
         ends = (source, target)
         return next((found for found in self.scatters if (found.source, found.target) == ends), None)
 
 
-def _table(records: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
+def _table(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record and one column per field; unknown numbers are NaN."""
     import pandas as pd  # noqa: PLC0415
 
     types = {"bool": "bool", "str": "object", "str | None": "object"}
     columns = {}
     for field in fields(kind):
-        values = [getattr(record, field.name) for record in records]
+        values = [getattr(row, field.name) for row in rows]
         columns[field.name] = pd.Series(values, dtype=types.get(str(field.type), "float64"))
     return pd.DataFrame(columns)
 

@@ -32,15 +32,12 @@ MOST_EDGES = 250
 
 
 class LegendItem(NamedTuple):
-    """A sample in the legend and its words; `x` is its left end, `y` the bottom of its line above the foot.
+    """A sample in the legend and its words."""
 
-    `kind` is a kind of change, or ``"unresolved"`` (a box), or ``"confidence"`` (a line that fades).
-    """
-
-    kind: str
+    kind: str  # of change, or "unresolved" (a box), or "confidence" (a line that fades)
     words: str
-    x: float
-    y: float
+    x: float  # left end
+    y: float  # bottom of its line, above the foot
 
 
 class Picture:

@@ -24,12 +24,7 @@ LINES = ("solid", (0, (5, 2)))
 
 
 def plot_edge(
-    result: Difference,
-    source: str,
-    target: str,
-    ax: Axes | None = None,
-    *,
-    theme: ThemeName = "light",
+    result: Difference, source: str, target: str, ax: Axes | None = None, *, theme: ThemeName = "light"
 ) -> Axes:
     """Draw one changed edge in both conditions; `DifferenceResult.plot_edge` says how to read it.
 
