@@ -118,7 +118,10 @@ def fit_conditions(
             asked = wanted
             if wanted.journal is not None:
                 asked = replace(wanted, journal=Path(wanted.journal) / folders[pair])
-            steps.append(_Comparison.of(pair, data, options, asked, callback))
+            if isinstance(data, Tables):
+                steps.append(_Comparison(pair, data, pipeline.prepare(data, options, callback), asked))
+            else:
+                steps.append(_Comparison(pair, None, pipeline.prepare_moments(*data, options, pair), asked))
         order: tuple[str, ...] = ()
         if shared:
             for step in steps:
@@ -208,20 +211,6 @@ class _Comparison:
     wanted: Assessment
     optimum: Optimum | None = None  # of the common search
     along: tuple[str, ...] = ()  # the common order, if resamples have to keep to it
-
-    @classmethod
-    def of(
-        cls,
-        labels: Pair,
-        data: Tables | tuple[Moments, Moments],
-        options: ModelOptions,
-        wanted: Assessment,
-        callback: ProgressCallback | None,
-    ) -> _Comparison:
-        """Prepare tables, or moments, over the same variables."""
-        if isinstance(data, Tables):
-            return cls(labels, data, pipeline.prepare(data, options, callback), wanted)
-        return cls(labels, None, pipeline.prepare_moments(*data, options, labels), wanted)
 
     @property
     def rows(self) -> dict[str, int]:

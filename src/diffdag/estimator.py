@@ -243,7 +243,7 @@ class DifferenceDAG:
         labels: tuple[str, str] | None = None,
         progress: Progress = None,
     ) -> Self:
-        """Fit the moments of two tables; the rows are not needed.
+        """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
         Options that act on rows, `covariance` and `effective_samples`, are not used; `resamples`, `fdr`,
         `permutations` and `intervals` are refused.
@@ -254,11 +254,6 @@ class DifferenceDAG:
             Over the same variables.
         labels, progress
             As for `fit`.
-
-        Returns
-        -------
-        DifferenceDAG
-            Itself, with ``result_``.
         """
         from diffdag.pipeline import check_labels, fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
 
@@ -268,7 +263,7 @@ class DifferenceDAG:
         return self._fitted(replace(result, labels=called))
 
     def fit_population(self, first: LinearSEM, second: LinearSEM) -> Self:
-        """Fit two known models: what the method finds with infinitely many rows.
+        """Fit two known models, as if rows were infinitely many, and return the estimator itself.
 
         Weights are those of the models; entries of the precision difference are zero if they are rounding
         errors.
@@ -277,11 +272,6 @@ class DifferenceDAG:
         ----------
         first, second : LinearSEM
             Over the same variables, in the same order.
-
-        Returns
-        -------
-        DifferenceDAG
-            Itself, with ``result_``.
         """
         from diffdag.pipeline import fit_models  # noqa: PLC0415 - SciPy takes a moment to import
 

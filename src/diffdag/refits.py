@@ -162,14 +162,9 @@ def settings_path(
             return None if journal is None else Path(journal) / f"{at}.journal"
 
         def halves(at: SettingMultiples, advance: Advance) -> Resamples:
+            place, told = kept_at(at), _passing_on(advance)
             return resample_tables(
-                rows,
-                refit(at),
-                fits,
-                drawing,
-                journal=kept_at(at),
-                n_jobs=options.n_jobs,
-                progress=_passing_on(advance),
+                rows, refit(at), fits, drawing, journal=place, n_jobs=options.n_jobs, progress=told
             )
 
         default = SettingMultiples()  # one journal speaks for all of the folder

@@ -140,20 +140,13 @@ class DifferenceResult(Difference):
 
         Parameters
         ----------
-        ax : Axes, optional
-            Where to draw; without it, a new figure of the size that the names need, unknown to pyplot.
+        ax, theme
+            As for `plot`; the axes drawn on are returned.
         most : int
             Largest number of variables drawn, those with the largest entries; the title says if some are not.
         scales : mapping of str to float, optional
             Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
             variables before they are divided. Worth giving where units differ much.
-        theme : {"light", "dark"}
-            Colours for a light or a dark background.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; `.figure.savefig` saves the picture.
         """
         from diffdag.report.plots.heatmap import plot_precision  # noqa: PLC0415
 
@@ -172,15 +165,8 @@ class DifferenceResult(Difference):
         ----------
         source, target : str
             The ends of the edge; of an undirected edge, in either order.
-        ax : Axes, optional
-            Where to draw; without it, a new figure that pyplot does not know about.
-        theme : {"light", "dark"}
-            Colours for a light or a dark background.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; `.figure.savefig` saves the picture.
+        ax, theme
+            As for `plot`; the axes drawn on are returned.
         """
         from diffdag.report.plots.edge import plot_edge  # noqa: PLC0415
 
@@ -206,17 +192,10 @@ class DifferenceResult(Difference):
             Places in mm by name (x to the right, y to the front, z up, as in MNI space); a table has the
             columns ``region``, ``x``, ``y`` and ``z``, or the names as its index. Regions beyond those of the
             result shape the outline. See also `diffdag.read_coordinates`.
-        ax : Axes, optional
-            Where to draw; without it, a new figure that pyplot does not know about.
+        ax, theme
+            As for `plot`; the axes drawn on are returned.
         view : {"top", "left", "right", "front", "back"}
             Where to look from.
-        theme : {"light", "dark"}
-            Colours for a light or a dark background.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; `.figure.savefig` saves the picture.
         """
         from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415
 
@@ -273,17 +252,8 @@ class ConditionsResult(Differences):
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write conditions.json, changes.csv, matrix.csv, picture.svg, report.html, a folder per comparison.
 
-        Files are replaced as `DifferenceResult.save` replaces them.
-
-        Parameters
-        ----------
-        folder : path-like
-            Created where missing. Files of an earlier result in it that this one does not have are removed.
-
-        Returns
-        -------
-        list of Path
-            The files written; those of comparisons as `DifferenceResult.save` writes them.
+        The folder is created, and earlier files in it replaced or removed, as by `DifferenceResult.save`, which
+        also says what a comparison's folder holds. Returned are the files written.
         """
         contents = self.rendered()
         for pair, name in self.folders().items():
@@ -344,32 +314,17 @@ class PathResult(SettingsPath):
         ----------
         ax : Axes, optional
             Where to draw; names stand to its right. Without it, a new figure that pyplot does not know about.
-        theme : {"light", "dark"}
-            Colours for a light or a dark background.
-
-        Returns
-        -------
-        Axes
-            The axes drawn on; `.figure.savefig` saves the picture.
+        theme
+            As for `plot`.
         """
         from diffdag.report.plots.path import plot_stability  # noqa: PLC0415
 
         return plot_stability(self, ax, theme=theme)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write path.csv, path.json and path.svg, and with ``by="stability"`` the picture stability.svg.
+        """Write path.csv, path.json, path.svg, with ``by="stability"`` stability.svg; return what was written.
 
-        Files are replaced as `DifferenceResult.save` replaces them.
-
-        Parameters
-        ----------
-        folder : path-like
-            Created where missing.
-
-        Returns
-        -------
-        list of Path
-            The files written.
+        The folder is created, and files are replaced, as by `DifferenceResult.save`.
         """
         from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 

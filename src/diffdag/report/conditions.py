@@ -7,20 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
-from diffdag.report.format import (
-    WIDTH,
-    NumberFormat,
-    aligned,
-    cut,
-    edge_format,
-    kind_words,
-    percent,
-    printable,
-    short_name,
-    some,
-    with_error,
-    wrap,
-)
+from diffdag.report import format as fmt
 from diffdag.report.words import beside_lines, evidence_lines, warnings_of
 
 if TYPE_CHECKING:
@@ -39,28 +26,30 @@ def headline(result: Differences) -> str:
 
 def compared(result: Differences) -> str:
     """Say what was compared with what."""
-    others = ", ".join(printable(name) for name in result.conditions if name != result.reference)
-    lead = "Each with each:" if result.reference is None else f"{printable(result.reference)} against"
+    others = ", ".join(fmt.printable(name) for name in result.conditions if name != result.reference)
+    lead = "Each with each:" if result.reference is None else f"{fmt.printable(result.reference)} against"
     return f"{lead} {others}; {len(result.variables)} variables"
 
 
 def summary(result: Differences) -> str:
     """Return the result as text of about 100 columns: matrix of changes, order, and what to know."""
-    parts = [headline(result) + "\n" + wrap(compared(result))]
+    parts = [headline(result) + "\n" + fmt.wrap(compared(result))]
     rows, heads = change_cells(result, ("->", "--"))
     if rows:
-        lines = [["edge", *(cut(printable(head), 24) for head in heads)]]
+        lines = [["edge", *(fmt.cut(fmt.printable(head), 24) for head in heads)]]
         for row in rows:
-            label = f"{short_name(row['source'])} {row['arrow']} {short_name(row['target'])}"
+            label = f"{fmt.short_name(row['source'])} {row['arrow']} {fmt.short_name(row['target'])}"
             lines.append([label, *(cell["text"] for cell in row["cells"])])
         parts += _blocks(lines)
-        parts.append(wrap(f"{delta_words(result)}; empty where no change was found.", ""))
-    parts.append("\n".join(wrap(f"{printable(title)}: {words}", "  ") for title, words in beside(result)))
+        parts.append(fmt.wrap(f"{delta_words(result)}; empty where no change was found.", ""))
+    parts.append(
+        "\n".join(fmt.wrap(f"{fmt.printable(title)}: {words}", "  ") for title, words in beside(result))
+    )
     if result.order:
         lead = "Order along which all were compared, causes first (not every step is settled by the data): "
-        parts.append(wrap(lead + some(result.order), "  "))
+        parts.append(fmt.wrap(lead + fmt.some(result.order), "  "))
     notes = [*result.notes, *pair_notes(result)]
-    parts.append("\n".join(wrap(f"Note: {printable(note)}", "  ") for note in notes))
+    parts.append("\n".join(fmt.wrap(f"Note: {fmt.printable(note)}", "  ") for note in notes))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -69,8 +58,8 @@ def _blocks(lines: list[list[str]]) -> list[str]:
     blocks: list[str] = []
     for count in range(len(lines[0]) - 1, 0, -1):
         starts = range(1, len(lines[0]), count)
-        blocks = [aligned([[line[0], *line[k : k + count]] for line in lines], left=1) for k in starts]
-        if all(len(line) <= WIDTH for block in blocks for line in block.split("\n")):
+        blocks = [fmt.aligned([[line[0], *line[k : k + count]] for line in lines], left=1) for k in starts]
+        if all(len(line) <= fmt.WIDTH for block in blocks for line in block.split("\n")):
             break
     return blocks
 
@@ -111,14 +100,14 @@ def delta_words(result: Differences) -> str:
     extra = "with its standard error" + " and the confidence in the change" * with_confidence
     ends = ("the first condition", "the second")
     if result.reference is not None:
-        ends = (printable(result.reference), "the other condition")
+        ends = (fmt.printable(result.reference), "the other condition")
     return f"Effect in {ends[0]} minus effect in {ends[1]}, {extra}"
 
 
 def change_cells(result: Differences, arrows: tuple[str, str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Rows of the matrix of changes, ready to be shown, and the heads of its columns."""
     # As in the table of each comparison: a number reads the same wherever it stands.
-    formats = {pair: edge_format(one.edge_list) for pair, one in result.pairs.items()}
+    formats = {pair: fmt.edge_format(one.edge_list) for pair, one in result.pairs.items()}
     rows = []
     for row in result.by_edge:
         source, target, directed = next(iter(row.values())).key
@@ -127,10 +116,10 @@ def change_cells(result: Differences, arrows: tuple[str, str]) -> tuple[list[dic
     return rows, list(result.titles.values())
 
 
-def _cell(edge: Edge | None, show: NumberFormat) -> dict[str, str]:
+def _cell(edge: Edge | None, show: fmt.NumberFormat) -> dict[str, str]:
     if edge is None:
         return {"text": "", "kind": "", "words": ""}
-    sure = "" if edge.confidence is None else f", {percent(edge.confidence)}"
-    words = kind_words(edge.kind)
-    text = words if edge.delta is None else with_error(edge.delta, edge.stderr, show)
+    sure = "" if edge.confidence is None else f", {fmt.percent(edge.confidence)}"
+    words = fmt.kind_words(edge.kind)
+    text = words if edge.delta is None else fmt.with_error(edge.delta, edge.stderr, show)
     return {"text": text + sure, "kind": edge.kind, "words": words}

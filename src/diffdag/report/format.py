@@ -19,8 +19,6 @@ NAMES_SHOWN = 30
 def printable(text: str) -> str:
     r"""Show control characters, line ends and the like as escapes; they would break a table or a page.
 
-    Examples
-    --------
     >>> printable("a\nb")
     'a\\nb'
     """
@@ -50,8 +48,6 @@ def kind_words(kind: str) -> str:
 class NumberFormat:
     """Format numbers of one table alike: with decimals that fit the largest, or with three digits.
 
-    Examples
-    --------
     >>> show = NumberFormat([0.8312, -0.05])
     >>> show(0.8312), show(-0.05), show(None)
     ('0.831', '-0.050', '')

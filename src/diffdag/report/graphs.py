@@ -48,8 +48,8 @@ def to_networkx(result: Difference) -> nx.DiGraph[str]:
 
 def _known(edge: Edge) -> dict[str, Any]:
     """What is known of an edge besides its ends."""
-    known = {key: value for key, value in asdict(edge).items() if value is not None}
-    return {key: value for key, value in known.items() if key not in ("source", "target")}
+    ends = ("source", "target")
+    return {key: value for key, value in asdict(edge).items() if value is not None and key not in ends}
 
 
 def _roles(result: Difference) -> dict[str, str]:

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from diffdag.results.records import (
-    Check,
-    Edge,
-    EdgeScatter,
-    GlobalTest,
-    MeanChange,
-    NoiseChange,
-    Selection,
-    Sensitivity,
-    Stability,
-)
+from diffdag.results import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,55 +21,12 @@ if TYPE_CHECKING:
 class Difference:
     """What changed between two conditions: the facts that `diffdag.DifferenceResult` renders.
 
-    Parameters
-    ----------
-    method : str
-        How it was estimated.
-    variables : tuple of str
-        All variables, in the order of the columns.
-    invariant : tuple of str
-        Variables that take no part in any change. Those of `noise_list` and `mean_list` are left out of what is
-        given.
-    unresolved : tuple of str
-        Variables whose place in the order is not identified.
-    order : tuple of tuple of str
-        Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
-    edge_list : tuple of Edge
-        The changed edges.
-    delta_entries : csr_array, shape (p, p)
-        Difference of the precision matrices, first minus second; see also `delta_precision`.
-    samples : tuple of int, optional
-        Rows in the first and the second table; None for exact models.
-    settings : mapping
-        Every setting used, chosen by the user or from the data.
-    notes : tuple of str
-        What the user should know about this result.
-    labels : tuple of str
-        What to call the two conditions.
-    noise_list : tuple of NoiseChange
-        Variables whose noise variance changed; see also `changed_noise`.
-    mean_list : tuple of MeanChange
-        Variables whose intercept changed; see also `changed_mean`.
-    checks : tuple of Check
-        Whether what the method assumes looks right.
-    stability : Stability, optional
-        What resamples of both tables found.
-    global_test : GlobalTest, optional
-        The test of no change at all.
-    sensitivity : Sensitivity, optional
-        How far the result depends on the penalty, or the threshold.
-    scatters : tuple of EdgeScatter
-        What the largest changes look like in the rows, as far as that is known; see also `scatter_of`.
-    screened_out : tuple of str
-        Variables that were not looked at, because they were too many.
-    selection : Selection, optional
-        What a target for the share of false edges left out.
-
     Examples
     --------
     >>> from scipy.sparse import csr_array
+    >>> from diffdag.results import records
     >>> names = ("Raf", "Mek")
-    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
+    >>> edge = records.Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
     >>> res = Difference(
     ...     method="paper", variables=names, invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
     ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
@@ -88,26 +35,29 @@ class Difference:
     [['Raf', 'Mek', 'weakened']]
     """
 
-    method: str
-    variables: tuple[str, ...]
+    method: str  #: how it was estimated
+    variables: tuple[str, ...]  #: all variables, in the order of the columns
+    #: Variables that take no part in any change; those of `noise_list` and `mean_list` are left out of what is
+    #: given.
     invariant: tuple[str, ...]
-    unresolved: tuple[str, ...]
+    unresolved: tuple[str, ...]  #: variables whose place in the order is not identified
+    #: Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
     order: tuple[tuple[str, ...], ...]
-    edge_list: tuple[Edge, ...]
-    delta_entries: csr_array
-    samples: tuple[int, int] | None
-    settings: Mapping[str, object]
-    notes: tuple[str, ...] = ()
-    labels: tuple[str, str] = ("first", "second")
-    noise_list: tuple[NoiseChange, ...] = ()
-    mean_list: tuple[MeanChange, ...] = ()
-    checks: tuple[Check, ...] = ()
-    stability: Stability | None = None
-    global_test: GlobalTest | None = None
-    sensitivity: Sensitivity | None = None
-    scatters: tuple[EdgeScatter, ...] = ()
-    screened_out: tuple[str, ...] = ()
-    selection: Selection | None = None
+    edge_list: tuple[records.Edge, ...]  #: the changed edges
+    delta_entries: csr_array  #: difference of the precision matrices, first minus second; see `delta_precision`
+    samples: tuple[int, int] | None  #: rows in the first and the second table; None for exact models
+    settings: Mapping[str, object]  #: every setting used, chosen by the user or from the data
+    notes: tuple[str, ...] = ()  #: what the user should know about this result
+    labels: tuple[str, str] = ("first", "second")  #: what to call the two conditions
+    noise_list: tuple[records.NoiseChange, ...] = ()  #: changed noise variances; see `changed_noise`
+    mean_list: tuple[records.MeanChange, ...] = ()  #: changed intercepts; see `changed_mean`
+    checks: tuple[records.Check, ...] = ()  #: whether what the method assumes looks right
+    stability: records.Stability | None = None  #: what resamples of both tables found
+    global_test: records.GlobalTest | None = None  #: the test of no change at all
+    sensitivity: records.Sensitivity | None = None  #: how far it depends on the penalty, or the threshold
+    scatters: tuple[records.EdgeScatter, ...] = ()  #: the largest changes in the rows; see `scatter_of`
+    screened_out: tuple[str, ...] = ()  #: variables that were not looked at, because they were too many
+    selection: records.Selection | None = None  #: what a target for the share of false edges left out
 
     def __post_init__(self) -> None:
         moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
@@ -183,32 +133,32 @@ class Difference:
     @property
     def edges(self) -> pd.DataFrame:
         """One row per changed edge, with the fields of `Edge` as columns; unknown numbers are NaN."""
-        return _table(self.edge_list, Edge)
+        return _table(self.edge_list, records.Edge)
 
     @property
     def changed_noise(self) -> pd.DataFrame:
         """One row per variable whose noise variance changed, with the fields of `NoiseChange` as columns."""
-        return _table(self.noise_list, NoiseChange)
+        return _table(self.noise_list, records.NoiseChange)
 
     @property
     def changed_mean(self) -> pd.DataFrame:
         """One row per variable whose intercept changed, with the fields of `MeanChange` as columns."""
-        return _table(self.mean_list, MeanChange)
+        return _table(self.mean_list, records.MeanChange)
 
-    def scatter_of(self, source: str, target: str) -> EdgeScatter | None:
+    def scatter_of(self, source: str, target: str) -> records.EdgeScatter | None:
         """What one changed edge looks like in the rows; None where that is not known."""
         ends = (source, target)
         return next((found for found in self.scatters if (found.source, found.target) == ends), None)
 
 
-def _table(records: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
+def _table(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record and one column per field; unknown numbers are NaN."""
     import pandas as pd  # noqa: PLC0415
 
     types = {"bool": "bool", "str": "object", "str | None": "object"}
     columns = {}
     for field in fields(kind):
-        values = [getattr(record, field.name) for record in records]
+        values = [getattr(row, field.name) for row in rows]
         columns[field.name] = pd.Series(values, dtype=types.get(str(field.type), "float64"))
     return pd.DataFrame(columns)
 

@@ -22,20 +22,6 @@ FOLDER_CHARACTERS = 60
 class Differences:
     """What changed between several conditions: the facts that `diffdag.ConditionsResult` renders.
 
-    Parameters
-    ----------
-    conditions : tuple of str
-        All conditions.
-    reference : str or None
-        The condition that all others are compared with; None if each was compared with each.
-    pairs : mapping of (str, str) to Difference
-        The comparisons, by their first and second condition. The first one is the reference, if there is one:
-        ``delta`` is the effect in the reference minus the effect in the other condition.
-    order : tuple of str
-        The order of the variables that suits all comparisons best, causes first; empty with ``method="paper"``.
-    notes : tuple of str
-        What the user should know about all comparisons together; `pairs` have their own.
-
     Examples
     --------
     >>> import diffdag as dd
@@ -50,11 +36,13 @@ class Differences:
     X5 -> X1    NaN  -1.0
     """
 
-    conditions: tuple[str, ...]
-    reference: str | None
+    conditions: tuple[str, ...]  #: all conditions
+    reference: str | None  #: what all others are compared with; None if each was compared with each
+    #: The comparisons, by their first and second condition. The first one is the reference, if there is one:
+    #: ``delta`` is the effect in the reference minus the effect in the other condition.
     pairs: Mapping[Pair, Difference]
-    order: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  #: that suits all comparisons best, causes first; empty with ``method="paper"``
+    notes: tuple[str, ...] = ()  #: what the user should know about all comparisons; `pairs` have their own
 
     def __post_init__(self) -> None:
         for name in ("conditions", "order", "notes"):

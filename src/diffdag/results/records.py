@@ -51,25 +51,6 @@ class _Record:
 class Edge(_Record):
     """One changed edge; a number that is not finite is stored as None, unknown.
 
-    Parameters
-    ----------
-    source, target : str
-        Names of the variables; for an undirected edge, in the order of the columns.
-    directed : bool
-        False where the data do not tell cause from effect.
-    change : str, optional
-        One of `CHANGES`; None for undirected edges.
-    weight_first, weight_second : float, optional
-        Effect of source on target in each condition, in the user's units.
-    delta : float, optional
-        `weight_first - weight_second`.
-    stderr : float, optional
-        Standard error of `delta`.
-    confidence : float, optional
-        Probability that the claim is right, 0 to 1, worked out from resamples (docs/trust.md).
-    low, high : float, optional
-        95 % interval for `delta`, from rows that had no part in finding the edge.
-
     Examples
     --------
     >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
@@ -77,17 +58,17 @@ class Edge(_Record):
     'Raf -> Mek'
     """
 
-    source: str
-    target: str
-    directed: bool = True
-    change: str | None = None
-    weight_first: float | None = None
-    weight_second: float | None = None
-    delta: float | None = None
-    stderr: float | None = None
-    confidence: float | None = None
-    low: float | None = None
-    high: float | None = None
+    source: str  #: name of a variable; for an undirected edge, the ends are in the order of the columns
+    target: str  #: name of the other one
+    directed: bool = True  #: False where the data do not tell cause from effect
+    change: str | None = None  #: one of `CHANGES`; None for undirected edges
+    weight_first: float | None = None  #: effect of source on target in the first condition, in the user's units
+    weight_second: float | None = None  #: and in the second
+    delta: float | None = None  #: `weight_first - weight_second`
+    stderr: float | None = None  #: standard error of `delta`
+    confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
+    low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
+    high: float | None = None  #: its upper end
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
@@ -113,56 +94,29 @@ class Edge(_Record):
 
 @dataclass(frozen=True)
 class NoiseChange(_Record):
-    """A variable whose noise variance changed: its own part, which its causes do not explain.
+    """A variable whose noise variance changed: its own part, which its causes do not explain."""
 
-    Parameters
-    ----------
-    variable : str
-    variance_first, variance_second : float, optional
-        Noise variance in each condition, in the user's units.
-    ratio : float, optional
-        `variance_first / variance_second`.
-    pvalue : float, optional
-        Of equal variances, for this variable alone; it does not know of the search.
-    confidence : float, optional
-        Probability that the claim is right, worked out from resamples.
-    """
-
-    variable: str
-    variance_first: float | None = None
-    variance_second: float | None = None
-    ratio: float | None = None
-    pvalue: float | None = None
-    confidence: float | None = None
+    variable: str  #: its name
+    variance_first: float | None = None  #: noise variance in the first condition, in the user's units
+    variance_second: float | None = None  #: and in the second
+    ratio: float | None = None  #: `variance_first / variance_second`
+    pvalue: float | None = None  #: of equal variances, for this variable alone; it does not know of the search
+    confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
 @dataclass(frozen=True)
 class MeanChange(_Record):
-    """A variable whose intercept changed: its mean moved by more than its causes explain.
+    """A variable whose intercept changed: its mean moved by more than its causes explain."""
 
-    Parameters
-    ----------
-    variable : str
-    mean_first, mean_second : float, optional
-        Mean in each condition.
-    delta : float, optional
-        Change of the intercept, first minus second: what is left of the difference of the means after what the
-        variables before it in the causal order account for.
-    stderr : float, optional
-        Standard error of `delta`.
-    pvalue : float, optional
-        Of no change, for this variable alone.
-    confidence : float, optional
-        Probability that the claim is right, worked out from resamples.
-    """
-
-    variable: str
-    mean_first: float | None = None
-    mean_second: float | None = None
+    variable: str  #: its name
+    mean_first: float | None = None  #: mean in the first condition
+    mean_second: float | None = None  #: and in the second
+    #: Change of the intercept, first minus second: what is left of the difference of the means after what the
+    #: variables before it in the causal order account for.
     delta: float | None = None
-    stderr: float | None = None
-    pvalue: float | None = None
-    confidence: float | None = None
+    stderr: float | None = None  #: standard error of `delta`
+    pvalue: float | None = None  #: of no change, for this variable alone
+    confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
 def estimated_edge(
@@ -187,161 +141,80 @@ def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: L
 
 @dataclass(frozen=True)
 class Check(_Record):
-    """Whether one assumption looks right on these data.
+    """Whether one assumption looks right on these data."""
 
-    Parameters
-    ----------
-    name : str
-        A short name, the same for every result.
-    passed : bool
-        False if the data speak against it.
-    message : str
-        What was seen, what it means and what to do, in one sentence.
-    value : float, optional
-        The number that decided.
-    limit : float, optional
-        What it was compared with.
-    """
-
-    name: str
-    passed: bool
-    message: str
-    value: float | None = None
-    limit: float | None = None
+    name: str  #: a short name, the same for every result
+    passed: bool  #: False if the data speak against it
+    message: str  #: what was seen, what it means and what to do, in one sentence
+    value: float | None = None  #: the number that decided
+    limit: float | None = None  #: what it was compared with
 
 
 @dataclass(frozen=True)
 class Share:
-    """How often a pair of variables changed in resamples; `found` is the sum of the three ways after it.
+    """How often a pair of variables changed in resamples; `found` is the sum of the three ways after it."""
 
-    Parameters
-    ----------
-    source, target : str
-        The source is the cause in most of the resamples that direct the pair.
-    found : float
-        Share of resamples with the pair.
-    directed, reversed, undirected : float
-        Shares with an edge from source to target, from target to source, and without direction.
-    """
-
-    source: str
-    target: str
-    found: float
-    directed: float
-    reversed: float
-    undirected: float
+    source: str  #: the cause in most of the resamples that direct the pair
+    target: str  #: the other variable
+    found: float  #: share of resamples with the pair
+    directed: float  #: share with an edge from source to target
+    reversed: float  #: from target to source
+    undirected: float  #: without direction
 
 
 @dataclass(frozen=True)
 class Stability:
-    """What fits to resamples of both tables found.
+    """What fits to resamples of both tables found."""
 
-    Parameters
-    ----------
-    fits : int
-        Fits to bootstrap samples, drawn with replacement, that gave a result.
-    shares : tuple of Share
-        Every pair found in some of them, most often found first.
-    pairs : int
-        Complementary pairs of halves of the rows that were fitted too.
-    stable : tuple of str
-        Pairs found in at least `cutoff` of the halves, as ``"source -> target"``.
-    cutoff : float
-    expected_false : float
-        Bound on the expected number of pairs among the stable ones that a fit to half of the rows finds no
-        more often than a pair taken at random (Shah and Samworth 2013).
-    failed : int
-        Fits of both kinds without a result; they do not count.
-    """
-
-    fits: int
-    shares: tuple[Share, ...]
-    pairs: int
-    stable: tuple[str, ...]
-    cutoff: float
+    fits: int  #: fits to bootstrap samples, drawn with replacement, that gave a result
+    shares: tuple[Share, ...]  #: every pair found in some of them, most often found first
+    pairs: int  #: complementary pairs of halves of the rows that were fitted too
+    stable: tuple[str, ...]  #: pairs found in at least `cutoff` of the halves, as ``"source -> target"``
+    cutoff: float  #: a share of the halves
+    #: Bound on the expected number of pairs among the stable ones that a fit to half of the rows finds no more
+    #: often than a pair taken at random (Shah and Samworth 2013).
     expected_false: float
-    failed: int = 0
+    failed: int = 0  #: fits of both kinds without a result; they do not count
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the result depends on the setting that matters most.
+    """How far the result depends on the setting that matters most."""
 
-    Parameters
-    ----------
-    axis : str
-        The setting: ``"penalty"``, or ``"threshold"`` for the paper's method.
-    message : str
-        Over which multiples of it the result stays the same, and what is next.
-    chosen : float
-        The multiple with the least extended BIC among those tried.
-    agrees : bool
-        Whether the edges are the same there.
-    """
-
-    axis: str
-    message: str
-    chosen: float
-    agrees: bool
+    axis: str  #: the setting: ``"penalty"``, or ``"threshold"`` for the paper's method
+    message: str  #: over which multiples of it the result stays the same, and what is next
+    chosen: float  #: the multiple with the least extended BIC among those tried
+    agrees: bool  #: whether the edges are the same there
 
 
 @dataclass(frozen=True)
 class Selection:
-    """How a target for the share of false edges shortened the list.
+    """How a target for the share of false edges shortened the list."""
 
-    Parameters
-    ----------
-    fdr : float
-        Largest expected share of false edges.
-    found : int
-        Edges before that.
-    """
-
-    fdr: float
-    found: int
+    fdr: float  #: largest expected share of false edges
+    found: int  #: edges before that
 
 
 @dataclass(frozen=True)
 class GlobalTest:
-    """A test of "nothing changed": the covariances of both conditions are the same.
+    """A test of "nothing changed": the covariances of both conditions are the same."""
 
-    Parameters
-    ----------
-    pvalue : float
-    permutations : int
-        Permutations of the rows among the conditions that it rests on.
-    statistics : dict of str to float
-        P-value of each statistic that it combines.
-    """
-
-    pvalue: float
-    permutations: int
-    statistics: dict[str, float]
+    pvalue: float  #: of no change at all
+    permutations: int  #: permutations of the rows among the conditions that it rests on
+    statistics: dict[str, float]  #: p-value of each statistic that it combines
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """One condition: points, possibly none, and the line through them.
+    """One condition: points, possibly none, and the line through them."""
 
-    Parameters
-    ----------
-    x, y : tuple of float
-        Source and target in some of the rows.
-    slope, intercept : float
-        The line.
-    low, high : float
-        Where the line ends: two standard deviations of the source from its mean.
-    noise : float
-        Standard deviation of the target around the line.
-    """
-
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    slope: float
-    intercept: float
-    low: float
-    high: float
-    noise: float
+    x: tuple[float, ...]  #: the source in some of the rows
+    y: tuple[float, ...]  #: the target in them
+    slope: float  #: of the line
+    intercept: float  #: of the line
+    low: float  #: where the line starts: two standard deviations of the source below its mean
+    high: float  #: where it ends, as far above
+    noise: float  #: standard deviation of the target around the line
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -350,23 +223,11 @@ class Cloud:
 
 @dataclass(frozen=True)
 class EdgeScatter:
-    """A changed edge in both conditions.
+    """A changed edge in both conditions."""
 
-    Parameters
-    ----------
-    source, target : str
-        The edge.
-    adjusted : bool
-        Whether the target is shown less what its other predecessors contribute; otherwise as it is.
-    scores : bool
-        Whether both are on the scale that ranks suggest, not in the units of the columns.
-    first, second : Cloud
-        The two conditions.
-    """
-
-    source: str
-    target: str
-    adjusted: bool
-    scores: bool
-    first: Cloud
-    second: Cloud
+    source: str  #: where the edge starts
+    target: str  #: where it ends
+    adjusted: bool  #: whether the target is shown less what its other predecessors contribute
+    scores: bool  #: whether both are on the scale that ranks suggest, not in the units of the columns
+    first: Cloud  #: the first condition
+    second: Cloud  #: the second condition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,8 +61,7 @@ def fit(
     ] = None,
     coordinates: Regions = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for result.json, edges.csv, graph.graphml and report.html."),
+        Path | None, typer.Option(help="Folder for result.json, edges.csv, graph.graphml and report.html.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")] = False,
     *,
@@ -85,7 +83,9 @@ def fit(
         _deliver(found, out, as_json=json)
         return
     one, other, called = inputs.read_pair(model["missing"])
-    _check_places(places, getattr(one, "column_names", None) or one.names)
+    columns = getattr(one, "column_names", None) or one.names
+    if places is not None and not set(places).intersection(columns):
+        refuse("--coordinates names none of the columns; its regions must have the names of the columns")
     called = _named(labels) or called
     from diffdag.tables.moments import Moments  # noqa: PLC0415 - after what fails at once
 
@@ -134,8 +134,7 @@ def _fit_groups(
 @app.command()
 def demo(
     condition: Annotated[
-        str,
-        typer.Option(help="icam2, akt-inhibitor, g0076, psitectorigenin, u0126, ly294002, pma or b2camp."),
+        str, typer.Option(help="icam2, akt-inhibitor, g0076, psitectorigenin, u0126, ly294002, pma or b2camp.")
     ] = "u0126",
     resamples: Annotated[
         int, typer.Option(help="Resamples that tell how sure each change is; 0 for none.")
@@ -154,10 +153,7 @@ def demo(
 
 
 @app.command()
-def report(
-    result: Result,
-    coordinates: Regions = None,
-) -> None:
+def report(result: Result, coordinates: Regions = None) -> None:
     """Write report.html next to a saved result."""
     from diffdag._base.atomic import write_atomic  # noqa: PLC0415
     from diffdag.report.html import conditions  # noqa: PLC0415
@@ -178,19 +174,10 @@ def report(
 
 
 def _deliver(
-    result: DifferenceResult | ConditionsResult,
-    out: Path | None,
-    *,
-    as_json: bool = False,
-    coordinates: Coordinates | None = None,
+    result: DifferenceResult | ConditionsResult, out: Path | None, *, as_json: bool = False, **saved: Any
 ) -> None:
     """Write the files first: if that fails, nothing was said that suggests otherwise."""
-    from diffdag.result import DifferenceResult  # noqa: PLC0415
-
-    files: list[Path] = []
-    if out is not None:
-        places = {"coordinates": coordinates} if isinstance(result, DifferenceResult) else {}
-        files = result.save(out, **places)
+    files = [] if out is None else result.save(out, **saved)
     if as_json:
         sys.stdout.write(result.to_json())
         for note in result.notes:
@@ -216,9 +203,3 @@ def _coordinates(path: Path | None) -> Coordinates | None:
     from diffdag.tables.readers.coordinates import read_coordinates  # noqa: PLC0415
 
     return read_coordinates(path)
-
-
-def _check_places(places: Coordinates | None, columns: Iterable[str]) -> None:
-    """Refuse places of other regions before the work is done."""
-    if places is not None and not set(places).intersection(columns):
-        refuse("--coordinates names none of the columns; its regions must have the names of the columns")

@@ -20,8 +20,7 @@ def model_options(
         str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
     ] = None,
     estimator: Annotated[
-        str | None,
-        typer.Option(help="With --method paper: dantzig (the paper's LP), dtrace, kliep or plugin."),
+        str | None, typer.Option(help="With --method paper: dantzig (the paper's LP), dtrace, kliep or plugin.")
     ] = None,
     penalty: Annotated[
         str | None,
@@ -31,8 +30,7 @@ def model_options(
         ),
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(help="With --method paper: its epsilon; smaller entries count as zero."),
+        float | None, typer.Option(help="With --method paper: its epsilon; smaller entries count as zero.")
     ] = None,
     noise: Annotated[
         str | None, typer.Option(help="auto, or equal if no noise variance differs between the conditions.")
@@ -51,8 +49,7 @@ def model_options(
         str | None, typer.Option(help="sample, winsorised (outliers) or spearman (unknown scales).")
     ] = None,
     effective_samples: Annotated[
-        str | None,
-        typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series)."),
+        str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
     ] = None,
     max_variables: Annotated[
         int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")

@@ -7,42 +7,32 @@ from typing import Annotated
 
 import typer
 
-from diffdag.app.cli.app import (
-    Columns,
-    Drop,
-    MissingRows,
-    app,
-    check_folder,
-    print_files,
-    refuse,
-    say,
-    split_names,
-)
+from diffdag.app.cli import app as cli
 
 
-@app.command()
+@cli.app.command()
 def moments(
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILES", help="Parquet, CSV or TSV files of one condition, or folders of them."),
     ],
     out: Annotated[Path, typer.Option(help="The NPZ file to write; fit and compare take it as a table.")],
-    columns: Columns = None,
-    drop: Drop = None,
-    missing: MissingRows = "error",
+    columns: cli.Columns = None,
+    drop: cli.Drop = None,
+    missing: cli.MissingRows = "error",
 ) -> None:
     """Reduce any number of rows to their number, means and covariances, in little memory."""
     if out.suffix.lower() != ".npz" or out.is_dir():
-        refuse(f"--out '{out}' is no name for an NPZ file; give one that ends in .npz")
+        cli.refuse(f"--out '{out}' is no name for an NPZ file; give one that ends in .npz")
     if not out.parent.is_dir():
-        refuse(f"--out '{out}': its folder does not exist; create it first")
-    check_folder(out.parent)
+        cli.refuse(f"--out '{out}': its folder does not exist; create it first")
+    cli.check_folder(out.parent)
     from diffdag.tables.moments import stream_moments  # noqa: PLC0415
 
-    used, left = split_names(columns), split_names(drop)
+    used, left = cli.split_names(columns), cli.split_names(drop)
     streamed = stream_moments(files, columns=used, drop=left, missing=missing, progress=True)
     path = streamed.moments.save(out)
     for note in streamed.notes:
-        say(f"note: {note}")
+        cli.say(f"note: {note}")
     print(f"{streamed.moments.n:,} rows, {len(streamed.moments.names)} variables")
-    print_files([path])
+    cli.print_files([path])

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffdag.app.cli.app import (
-    EDGES_SHOWN,
-    Dask,
-    Json,
-    app,
-    check_folder,
-    print_files,
-    resumable,
-    split_numbers,
-    takes,
-)
+from diffdag.app.cli import app as cli
 from diffdag.app.cli.inputs import Inputs
 from diffdag.app.cli.model import build, model_options, refuse_rows
 
@@ -25,8 +15,8 @@ if TYPE_CHECKING:
     from diffdag.trust.sensitivity import SettingsPath
 
 
-@app.command()
-@takes(inputs=Inputs, model=model_options)
+@cli.app.command()
+@cli.takes(inputs=Inputs, model=model_options)
 def path(
     inputs: Inputs,
     by: Annotated[
@@ -37,17 +27,17 @@ def path(
         str | None, typer.Option(help="With --method paper: multiples of the default threshold.")
     ] = None,
     fits: Annotated[int, typer.Option(min=2, help="Halves per setting, with --by stability.")] = 50,
-    dask: Dask = None,
+    dask: cli.Dask = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for path.csv, path.json and pictures; an interrupted run continues there."),
     ] = None,
-    json: Json = False,
+    json: cli.Json = False,
     *,
     model: dict[str, Any],
 ) -> None:
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
-    check_folder(out)
+    cli.check_folder(out)
     one, two, _ = inputs.read_pair(model["missing"])
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415 - after what fails at once
     from diffdag.refits import settings_path  # noqa: PLC0415
@@ -57,10 +47,10 @@ def path(
         refuse_rows(model)
     lists = {"penalties": penalties, "thresholds": thresholds}
     tried: dict[str, Any] = {
-        name: None if text is None else split_numbers(f"--{name}", text) for name, text in lists.items()
+        name: None if text is None else cli.split_numbers(f"--{name}", text) for name, text in lists.items()
     }
     kept = out / "path.journals" if out is not None and by == "stability" else None
-    with resumable(kept is not None), use_cluster(dask):
+    with cli.resumable(kept is not None), use_cluster(dask):
         found = settings_path(
             one,
             two,
@@ -76,7 +66,7 @@ def path(
     print(found.to_json() if json else path_text(found), end="")
     if files and not json:
         print()
-        print_files(files)
+        cli.print_files(files)
 
 
 def path_text(path: SettingsPath) -> str:
@@ -90,7 +80,7 @@ def path_text(path: SettingsPath) -> str:
     for mark in ("in_default", "in_chosen"):
         edges[mark] = edges[mark].map({True: "yes", False: ""})
     way = "extended BIC" if path.by == "ebic" else "stability"
-    shown = edges.head(EDGES_SHOWN).to_string(index=False, float_format="{:.2f}".format)
+    shown = edges.head(cli.EDGES_SHOWN).to_string(index=False, float_format="{:.2f}".format)
     parts = [
         f"Settings, as multiples of the default, and the one chosen by {way}\n"
         + table.rename(columns={"chosen": ""}).to_string(index=False, float_format="{:.4g}".format),
@@ -98,6 +88,6 @@ def path_text(path: SettingsPath) -> str:
         f"share with this direction\n{shown if len(edges) else 'none'}",
         printable(path.summary()),
     ]
-    if len(edges) > EDGES_SHOWN:
-        parts[1] += f"\n... and {len(edges) - EDGES_SHOWN} more; --out writes all of them"
+    if len(edges) > cli.EDGES_SHOWN:
+        parts[1] += f"\n... and {len(edges) - cli.EDGES_SHOWN} more; --out writes all of them"
     return "\n\n".join(parts) + "\n"

@@ -37,9 +37,8 @@ class Job:
     task: dict[str, Any]
     state: str = "waiting"  # then running; then done, failed or cancelled
     message: str = ""
-    pieces: dict[str, tuple[int, int | None]] = field(
-        default_factory=dict
-    )  # steps done and their number, by kind
+    # Steps done and their number, by kind.
+    pieces: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     answer: dict[str, Any] = field(default_factory=dict)
     kept: Path | None = None
     logged: bool = False

@@ -31,8 +31,6 @@ DEFAULTS: dict[str, Any] = {
 def check_options(given: object) -> dict[str, Any]:
     """Fill in what is not asked for, and refuse what is not known.
 
-    Examples
-    --------
     >>> check_options({"sure": True})["sure"]
     True
     """

@@ -44,8 +44,6 @@ _FAULTS = {
 def group_columns(table: Any) -> list[str]:
     """Columns that could name the group of each row, the likeliest first.
 
-    Examples
-    --------
     >>> import pyarrow as pa
     >>> rows = {"x": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "dose": ["a", "a", "a", "b", "b", "b"]}
     >>> group_columns(pa.table(rows))
@@ -104,14 +102,8 @@ def preview_tables(
 ) -> dict[str, Any]:
     """Describe two files, or two groups of one; without a `group` the likeliest one is looked at.
 
-    `drop` are the columns that the user leaves out; None if that is left to what is found.
-
-    Returns
-    -------
-    dict
-        ``columns``, ``rows`` of both tables and how many have no ``gaps``, their ``labels``, a ``problem`` in
-        words if there is one; of a single file also the ``candidates`` for a group column, the ``groups`` of
-        the one that was looked at, and the ``choice``.
+    `drop` are the columns that the user leaves out; None if that is left to what is found. To what `compare`
+    returns, a single file adds `candidates` for a group column, and `groups` and `choice` of the one looked at.
     """
     if len(paths) == 2:
         one, two, names = read_pair(paths, labels, "", "", "")

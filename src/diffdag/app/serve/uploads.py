@@ -156,8 +156,6 @@ def _ending(name: str) -> str:
 def label_of(name: str) -> str:
     r"""What to call the condition in a file.
 
-    Examples
-    --------
     >>> label_of("C:\\study\\week.2.csv.gz")
     'week.2'
     """

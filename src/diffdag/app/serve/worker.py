@@ -23,7 +23,7 @@ def main(folder: Path, said: BinaryIO) -> None:
     task = json.loads((folder / "task.json").read_bytes())
     named = partial(_name_files, folder=folder, tables=task.get("tables", []))
     try:
-        answer = TASKS[task["kind"]](folder, task, _teller(said))
+        answer = TASKS[task["kind"]](folder, task, partial(_tell, said))
     except InputError as error:
         answer = {"error": named(error.words("page"))}
     except (MemoryError, OSError) as error:
@@ -48,14 +48,10 @@ def _name_files(message: str, folder: Path, tables: list[dict[str, str]]) -> str
     return message.replace(f"{folder}{os.sep}", "")
 
 
-def _teller(said: BinaryIO) -> Callable[[int, int | None, str], None]:
-    """A callback that writes one line per call; `DifferenceDAG.fit` does not call it too often."""
-
-    def tell(done: int, total: int | None, what: str) -> None:
-        said.write(json.dumps({"done": int(done), "total": total, "what": what}).encode() + b"\n")
-        said.flush()
-
-    return tell
+def _tell(said: BinaryIO, done: int, total: int | None, what: str) -> None:
+    """Write a line about progress; `DifferenceDAG.fit` does not call it too often."""
+    said.write(json.dumps({"done": int(done), "total": total, "what": what}).encode() + b"\n")
+    said.flush()
 
 
 def _files(folder: Path, task: dict[str, Any]) -> tuple[list[Path], list[str]]:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from diffdag.report.format import (
-    NumberFormat,
-    by_size,
-    edge_format,
-    ends,
-    interval_text,
-    percent,
-    printable,
-    with_error,
-)
+from diffdag.report import format as fmt
 from diffdag.report.html.websvg import Drawing, draw, swatch
 from diffdag.report.layout.picture import Picture
 from diffdag.report.layout.theme import DASHES
@@ -54,7 +45,7 @@ def comparison_context(
 
     Several comparisons can share a picture, and so the places of variables; `scatters` may be fewer than all.
     """
-    edges = by_size(result.edge_list)
+    edges = fmt.by_size(result.edge_list)
     places = picture if picture is not None else Picture(result)
     drawing = draw(places, result, shared=picture is not None)
     rows = edge_rows(result)
@@ -80,7 +71,7 @@ def comparison_context(
 def _caption(result: Difference, picture: Picture, count: int) -> str:
     if not picture.names:
         return ""
-    first, second = map(printable, result.labels)
+    first, second = map(fmt.printable, result.labels)
     if not count:
         return f"From {first} to {second} no change was found."
     words = f"From {first} to {second}, causes on top. The wider a line, the larger the change"
@@ -92,8 +83,8 @@ def _caption(result: Difference, picture: Picture, count: int) -> str:
 
 def edge_rows(result: Difference) -> list[dict[str, str]]:
     """The edges in words and formatted numbers, largest change first."""
-    edges = by_size(result.edge_list)
-    show = edge_format(edges)
+    edges = fmt.by_size(result.edge_list)
+    show = fmt.edge_format(edges)
     return [
         {
             "source": edge.source,
@@ -102,9 +93,9 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
             "kind": edge.kind,
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
-            "delta": with_error(edge.delta, edge.stderr, show),
-            "interval": interval_text(edge, show),
-            "confidence": percent(edge.confidence),
+            "delta": fmt.with_error(edge.delta, edge.stderr, show),
+            "interval": fmt.interval_text(edge, show),
+            "confidence": fmt.percent(edge.confidence),
             "words": edge_words(edge, result.labels, show),
         }
         for edge in edges
@@ -118,15 +109,15 @@ def _data(
     drawing: Drawing,
     scatters: Sequence[EdgeScatter],
 ) -> dict[str, Any]:
-    edges, place = by_size(result.edge_list), {name: number for number, name in enumerate(picture.names)}
+    edges, place = fmt.by_size(result.edge_list), {name: number for number, name in enumerate(picture.names)}
     known = {(found.source, found.target): found for found in scatters}
-    show = edge_format(edges)
-    names = {*ends(edges), *picture.names}
+    show = fmt.edge_format(edges)
+    names = {*fmt.ends(edges), *picture.names}
     return {
-        "labels": [printable(label) for label in result.labels],
+        "labels": [fmt.printable(label) for label in result.labels],
         "samples": result.samples,
         "columns": COLUMNS,
-        "shown": sorted((name, printable(name)) for name in names if printable(name) != name),
+        "shown": sorted((name, fmt.printable(name)) for name in names if fmt.printable(name) != name),
         "nodes": [
             {"name": name, "box": box, "notes": _notes(result, name)}
             for name, box in zip(picture.names, drawing.nodes, strict=True)
@@ -157,7 +148,7 @@ def _notes(result: Difference, name: str) -> list[str]:
 
 def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[str, str]]:
     """What is known of an edge, title and value."""
-    first, second = map(printable, result.labels)
+    first, second = map(fmt.printable, result.labels)
     facts = [
         (f"Effect in {first}", row["first"]),
         (f"Effect in {second}", row["second"]),
@@ -166,18 +157,18 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         ("Confidence", row["confidence"]),
     ]
     facts += [
-        ("Found in resamples", percent(share.found))
+        ("Found in resamples", fmt.percent(share.found))
         for share in (result.stability.shares if result.stability is not None else ())
         if {share.source, share.target} == {edge.source, edge.target}
     ]
     return [fact for fact in facts if fact[1]]
 
 
-def _scatter(found: EdgeScatter | None, show: NumberFormat) -> dict[str, Any] | None:
+def _scatter(found: EdgeScatter | None, show: fmt.NumberFormat) -> dict[str, Any] | None:
     """What the script needs to draw; slopes that are weights read like the weights in the table."""
     if found is None:
         return None
     clouds = [asdict(found.first), asdict(found.second)]
-    style = show if found.adjusted else NumberFormat([cloud["slope"] for cloud in clouds])
+    style = show if found.adjusted else fmt.NumberFormat([cloud["slope"] for cloud in clouds])
     slopes = [style(cloud["slope"]) for cloud in clouds]
     return {"adjusted": found.adjusted, "scores": found.scores, "clouds": clouds, "slopes": slopes}

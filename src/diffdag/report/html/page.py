@@ -16,20 +16,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diffdag._base.errors import InputError
+from diffdag.report import words
 from diffdag.report.format import kind_words, percent, printable, setting, short_name
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.websvg import theme_css
 from diffdag.report.plots.chart import svg_of
 from diffdag.report.plots.difference import plot_difference
 from diffdag.report.text import headline, samples_line, shown_settings
-from diffdag.report.words import (
-    difference_words,
-    evidence_lines,
-    mean_cells,
-    next_steps,
-    noise_cells,
-    warnings_of,
-)
 from diffdag.tables.readers.coordinates import check_coordinates
 
 if TYPE_CHECKING:
@@ -155,15 +148,15 @@ def _context(result: Difference) -> dict[str, Any]:
     return comparison_context(result) | {
         "id": "changes",
         "headline": _headline(result),
-        "difference": difference_words(result),
+        "difference": words.difference_words(result),
         "compared": samples_line(result),
-        "noise": [noise_cells(change) for change in result.noise_list],
+        "noise": [words.noise_cells(change) for change in result.noise_list],
         "noise_sure": any(change.confidence is not None for change in result.noise_list),
-        "means": [mean_cells(change) for change in result.mean_list],
+        "means": [words.mean_cells(change) for change in result.mean_list],
         "means_sure": any(change.confidence is not None for change in result.mean_list),
-        "evidence": list(evidence_lines(result)),
-        "warnings": warnings_of(result),
-        "steps": next_steps(result),
+        "evidence": list(words.evidence_lines(result)),
+        "warnings": words.warnings_of(result),
+        "steps": words.next_steps(result),
         "checks": result.checks,
         "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],
         **{

@@ -45,24 +45,10 @@ class Layout:
 
 
 def arrange(sizes: Sequence[tuple[float, float]], links: Sequence[Link], on_top: Iterable[int] = ()) -> Layout:
-    """Place nodes and edges.
+    """Place nodes, in the order of their `sizes` (width, height) where nothing else decides, and edges.
 
-    Parameters
-    ----------
-    sizes : sequence of (width, height)
-        The nodes, in the order to prefer where nothing else decides.
-    links : sequence of Link
-        Edges with a head should lead downwards, and do unless they form a cycle or lead into `on_top`.
-    on_top : iterable of int
-        Nodes that go to the first rows, without regard to the direction of their links.
+    Links with a head lead downwards, unless they form a cycle or lead into `on_top`: nodes for the first rows.
 
-    Returns
-    -------
-    Layout
-        Centres and curves in the order of `sizes` and `links`.
-
-    Examples
-    --------
     >>> plan = arrange([(40, 20), (40, 20)], [Link(0, 1, head=9)])
     >>> plan.centres[0][1] > plan.centres[1][1]
     True

@@ -32,56 +32,37 @@ MOST_EDGES = 250
 
 
 class LegendItem(NamedTuple):
-    """A sample in the legend and its words; `x` is its left end, `y` the bottom of its line above the foot.
+    """A sample in the legend and its words."""
 
-    `kind` is a kind of change, or ``"unresolved"`` (a box), or ``"confidence"`` (a line that fades).
-    """
-
-    kind: str
+    kind: str  # of change, or "unresolved" (a box), or "confidence" (a line that fades)
     words: str
-    x: float
-    y: float
+    x: float  # left end
+    y: float  # bottom of its line, above the foot
 
 
 class Picture:
-    """What is drawn, with its size, before there is anything to draw on.
-
-    Attributes
-    ----------
-    edges, opacities
-        Those drawn, the largest first, and how opaque each is.
-    names, lines, sizes
-        Variables that take part, the lines of text in their boxes, and the boxes' widths and heights.
-    layout : Layout
-        Centres of the boxes and curves of the edges, in the order of `names` and `edges`.
-    origin : (float, float)
-        Where the lower left corner of the layout is.
-    caption : list of str
-        Lines of text on top.
-    legend : list of LegendItem
-    width, height : float
-        Of the whole picture without margins.
-    """
+    """What is drawn, with its size, before there is anything to draw on."""
 
     def __init__(self, result: Difference) -> None:
-        self.edges = by_size(result.edge_list)[:MOST_EDGES]
+        self.edges = by_size(result.edge_list)[:MOST_EDGES]  # the largest first
         self.unresolved = set(result.unresolved)
         taking_part = set(ends(self.edges)) | self.unresolved
         self.names = [name for name in causes_first(result) if name in taking_part]
+        # Lines of text in the variables' boxes, and the boxes' widths and heights.
         self.lines = [_wrapped(name, NAME_CHARACTERS) or [" "] for name in self.names]
         self.sizes = [
             (max(36.0, max(map(text_width, lines)) + 18.0), len(lines) * LINE_HEIGHT + 12.0)
             for lines in self.lines
         ]
         self.opacities = [opacity(edge) for edge in self.edges]
-        self.layout = self._arranged()
-        self.caption = self._caption(result)
+        self.layout = self._arranged()  # in the order of `names` and `edges`
+        self.caption = self._caption(result)  # lines of text on top
         wanted = max([self.layout.width, 260.0, *map(text_width, self.caption)])
         self.legend, foot = self.legend_within(wanted)
-        self.width = max([wanted, *map(legend_end, self.legend)])
+        self.width = max([wanted, *map(legend_end, self.legend)])  # without margins, as the height
         body = self.layout.height if self.names else 90.0
         self.height = foot + body + (len(self.caption) * LINE_HEIGHT + 16.0)
-        self.origin: Point = ((self.width - self.layout.width) / 2, foot)
+        self.origin: Point = ((self.width - self.layout.width) / 2, foot)  # lower left corner of the layout
 
     def _arranged(self) -> Layout:
         place = {name: number for number, name in enumerate(self.names)}

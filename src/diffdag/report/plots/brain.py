@@ -58,8 +58,6 @@ def plot_brain(
 ) -> Axes:
     """Draw the changed edges between brain regions; `DifferenceResult.plot_brain` says how.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=4, neighbours=2, changes=1, rng=3)
     >>> result = dd.DifferenceDAG().fit_population(pair.first, pair.second).result_

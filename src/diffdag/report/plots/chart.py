@@ -48,7 +48,7 @@ def style_axes(ax: Axes, theme: Theme) -> None:
         label.set(fontsize=LABEL, color=theme.ink, parse_math=False)
 
 
-class _Quiet(Text):
+class QuietText(Text):
     """Text that is quiet about characters that the font lacks; browsers have other fonts for them."""
 
     def _get_layout(self, renderer: RendererBase) -> Any:  # where matplotlib measures text, legends too
@@ -56,17 +56,18 @@ class _Quiet(Text):
             return super()._get_layout(renderer)  # type: ignore[misc]
 
     def draw(self, renderer: RendererBase) -> None:
+        """Draw without a warning."""
         with quiet_about_glyphs():
             super().draw(renderer)
 
 
-class _QuietAnnotation(_Quiet, Annotation):
+class _QuietAnnotation(QuietText, Annotation):
     """Quiet text with a line to what it names."""
 
 
 def silence_missing_glyphs(*panels: Axes) -> None:
     """Make the texts of finished axes quiet about characters that the font lacks."""
-    quiet = {Text: _Quiet, Annotation: _QuietAnnotation}
+    quiet = {Text: QuietText, Annotation: _QuietAnnotation}
     for text in (text for ax in panels for text in ax.findobj(Text)):
         # Titles, names of ticks and of lines are made by matplotlib, so that they have their class already.
         text.__class__ = quiet.get(type(text), type(text))

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path
-from matplotlib.text import Text
 
 from diffdag.report.format import ends
 from diffdag.report.layout.layout import Curve, Point, arrowhead
@@ -30,7 +28,7 @@ from diffdag.report.layout.picture import (
     strokes,
 )
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
-from diffdag.report.plots.chart import quiet_about_glyphs
+from diffdag.report.plots.chart import QuietText, axes_for
 
 if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 def plot_difference(result: Difference, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
     """Draw the difference DAG, causes on top; `DifferenceResult.plot` says how to read it.
 
-    Examples
-    --------
     >>> from scipy.sparse import csr_array
     >>> from diffdag.results.difference import Difference
     >>> empty = Difference(
@@ -55,9 +51,7 @@ def plot_difference(result: Difference, ax: Axes | None = None, *, theme: ThemeN
     """
     colours, picture = theme_called(theme), Picture(result)
     wide, high = picture.width + 2 * MARGIN, picture.height + 2 * MARGIN
-    if ax is None:
-        figure = Figure(figsize=(wide / 72, high / 72), facecolor=colours.background)
-        ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax = axes_for(ax, colours, (wide / 72, high / 72), (0.0, 0.0, 1.0, 1.0))
     ax.set_axis_off()
     ax.set_xlim(-MARGIN, picture.width + MARGIN)
     ax.set_ylim(-MARGIN, picture.height + MARGIN)
@@ -171,8 +165,8 @@ class Brush:
         self.ax.add_artist(_Name(at[0], at[1], text, **placed, **plain))
 
 
-class _Name(Text):
-    """Text whose size is in data units, and which is quiet about characters that the font lacks."""
+class _Name(QuietText):
+    """Text whose size is in data units."""
 
     def _fit(self) -> None:
         if self.axes is not None and self.figure is not None:
@@ -181,10 +175,8 @@ class _Name(Text):
 
     def draw(self, renderer: RendererBase) -> None:
         self._fit()
-        with quiet_about_glyphs():
-            super().draw(renderer)
+        super().draw(renderer)
 
     def get_window_extent(self, renderer: RendererBase | None = None, dpi: float | None = None) -> Bbox:
         self._fit()
-        with quiet_about_glyphs():
-            return super().get_window_extent(renderer, dpi)
+        return super().get_window_extent(renderer, dpi)

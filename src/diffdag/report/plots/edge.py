@@ -24,17 +24,10 @@ LINES = ("solid", (0, (5, 2)))
 
 
 def plot_edge(
-    result: Difference,
-    source: str,
-    target: str,
-    ax: Axes | None = None,
-    *,
-    theme: ThemeName = "light",
+    result: Difference, source: str, target: str, ax: Axes | None = None, *, theme: ThemeName = "light"
 ) -> Axes:
     """Draw one changed edge in both conditions; `DifferenceResult.plot_edge` says how to read it.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(500, rng=1), pair.second.sample(500, rng=2)

@@ -1,8 +1,7 @@
 """The precision difference as a heat map, causes first.
 
-Its entries have the units of both variables, so that one colour scale needs them divided by something. Each is
-divided by the square root of the product of the largest entries of its row and of its column. So colours are
-between -1 and 1, and compare a change with the largest changes of the two variables that it joins.
+Entries have the units of both variables. Scaled as `DifferenceResult.plot_precision` says, they can share
+colours, which compare a change with the largest changes of the two variables that it joins.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ def plot_precision(
 ) -> Axes:
     """Draw the difference of the precision matrices; `DifferenceResult.plot_precision` says how.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> ax = plot_precision(dd.DifferenceDAG().fit_population(pair.first, pair.second).result_)

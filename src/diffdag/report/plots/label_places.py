@@ -22,8 +22,6 @@ def place_labels(points: FloatArray, sizes: FloatArray, lines: FloatArray, centr
 
     `sizes` (m, 2) are widths and heights of the names, `lines` (k, 2) points along what is drawn besides.
 
-    Examples
-    --------
     >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
     >>> places = place_labels(points, np.full((2, 2), [4.0, 1.0]), np.empty((0, 2)), np.array([0.5, 0.0]))
     >>> bool(places[0, 0] < places[1, 0])

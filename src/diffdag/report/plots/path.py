@@ -15,16 +15,7 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError
 from diffdag.report.format import printable
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
-from diffdag.report.plots.chart import (
-    LABEL,
-    SMALL,
-    LineName,
-    axes_for,
-    short,
-    silence_missing_glyphs,
-    style_axes,
-    write_names,
-)
+from diffdag.report.plots import chart
 from diffdag.trust.sensitivity import EdgeTrajectory, SettingsPath, sensitivity_note
 
 SIZE = (8.8, 5.6)  # inches
@@ -45,7 +36,7 @@ LINES: tuple[Any, ...] = ("solid", (0, (4, 3)), (0, (1.5, 2.5)), (0, (6, 2, 1.5,
 def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
     """Draw the change of each edge along a path; `PathResult.plot` says how to read it."""
     colours = theme_called(theme)
-    ax = axes_for(ax, colours, SIZE, PANELS)
+    ax = chart.axes_for(ax, colours, SIZE, PANELS)
     left, bottom, width, height = ax.get_position().bounds
     ax.set_position((left, bottom + (1 - UPPER) * height, width, UPPER * height))
     below = ax.figure.add_axes((left, bottom, width, LOWER * height), sharex=ax, facecolor="none")
@@ -57,13 +48,14 @@ def plot_path(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeName = 
         _draw_counts(ax, colours, path, multiples)
     _draw_criterion(below, colours, path, multiples)
     for panel in (ax, below):
-        style_axes(panel, colours)
+        chart.style_axes(panel, colours)
         _mark_settings(panel, colours, path, named=panel is ax)
     ax.tick_params(labelbottom=False)
     note = sensitivity_note(path)
     words = textwrap.wrap(printable(f"{note[:1].upper()}{note[1:]}"), 105, break_on_hyphens=False, max_lines=3)
-    ax.set_title("\n".join(words), loc="left", fontsize=LABEL, color=colours.ink, pad=18, parse_math=False)
-    silence_missing_glyphs(ax, below)
+    title: dict[str, Any] = {"fontsize": chart.LABEL, "color": colours.ink, "pad": 18, "parse_math": False}
+    ax.set_title("\n".join(words), loc="left", **title)
+    chart.silence_missing_glyphs(ax, below)
     return ax
 
 
@@ -92,7 +84,7 @@ def _mark_settings(ax: Axes, theme: Theme, path: SettingsPath, named: bool) -> N
             away = "center" if len(marks) == 1 else "left" if at == max(marks) else "right"
             ax.annotate(
                 words, (at, 1.0), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                horizontalalignment=away, verticalalignment="bottom", fontsize=SMALL, color=theme.ink,
+                horizontalalignment=away, verticalalignment="bottom", fontsize=chart.SMALL, color=theme.ink,
             )  # fmt: skip
 
 
@@ -101,7 +93,7 @@ def _draw_edges(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
     courses = sorted(path.courses, key=lambda c: frozenset((c.source, c.target)) not in default)[:MOST_LINES]
     lines = [_heights(course) for course in courses]
     _lay_out(ax, theme, lines)
-    names: list[LineName] = []
+    names: list[chart.LineName] = []
     for number, (course, (heights, settled)) in enumerate(zip(courses, lines, strict=True)):
         strong = frozenset((course.source, course.target)) in default
         colour = theme.several[number % len(theme.several)] if strong else theme.grey
@@ -113,9 +105,9 @@ def _draw_edges(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
         hollow = {"markersize": dot, "markerfacecolor": theme.background, **plain}
         ax.plot(multiples[loose], heights[loose], "s", **hollow)
         last = int(np.flatnonzero(np.isfinite(heights))[-1])
-        names.append(LineName(float(multiples[last]), float(heights[last]), _name(course), colour))
+        names.append(chart.LineName(float(multiples[last]), float(heights[last]), _name(course), colour))
     ax.set_ylabel("change of the effect\n(delta, first minus second)")
-    write_names(ax, theme, names[:NAMED])
+    chart.write_names(ax, theme, names[:NAMED])
 
 
 def _heights(course: EdgeTrajectory) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -157,7 +149,7 @@ def _lay_out(ax: Axes, theme: Theme, lines: Sequence[tuple[FloatArray, NDArray[n
 
 def _name(course: EdgeTrajectory) -> str:
     arrow = "→" if "directed" in course.ways else "—"
-    return short(f"{course.source} {arrow} {course.target}", NAME_CHARACTERS)
+    return chart.short(f"{course.source} {arrow} {course.target}", NAME_CHARACTERS)
 
 
 def _draw_counts(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> None:
@@ -197,8 +189,6 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     Society B 72): an edge that is there is found in most halves over a wide range of settings, one that is not
     comes late and stays rare.
 
-    Examples
-    --------
     >>> import diffdag as dd
     >>> pair = dd.simulate_pair(p=5, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     >>> tables = pair.first.sample(400, rng=1), pair.second.sample(400, rng=2)
@@ -209,26 +199,26 @@ def plot_stability(path: SettingsPath, ax: Axes | None = None, *, theme: ThemeNa
     colours = theme_called(theme)
     if path.by != "stability":
         raise InputError("this path was chosen without halves of the rows; use settings_path(by='stability')")
-    ax = axes_for(ax, colours, STABILITY_SIZE, STABILITY_BOX)
+    ax = chart.axes_for(ax, colours, STABILITY_SIZE, STABILITY_BOX)
     multiples = np.array([path.multiple(step) for step in path.line])
     _set_multiples(ax, multiples, path.axis)
     ax.set_ylim(-0.02, 1.02)
     ax.set_ylabel("share of halves of the rows that find the edge")
     names = _draw_pairs(ax, colours, path, multiples)
-    style_axes(ax, colours)
+    chart.style_axes(ax, colours)
     _mark_settings(ax, colours, path, named=True)
-    write_names(ax, colours, names)
+    chart.write_names(ax, colours, names)
     title = "How often each edge is found; edges of the default result in colour"
-    ax.set_title(title, loc="left", fontsize=LABEL, color=colours.ink, pad=18)
-    silence_missing_glyphs(ax)
+    ax.set_title(title, loc="left", fontsize=chart.LABEL, color=colours.ink, pad=18)
+    chart.silence_missing_glyphs(ax)
     return ax
 
 
-def _draw_pairs(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> list[LineName]:
+def _draw_pairs(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArray) -> list[chart.LineName]:
     """Draw the pairs, those of the default result in colour, and return the names of the important ones."""
     lines, default = _shares(path), path.settings[path.default_at].pairs
     ranked = sorted(lines, key=lambda pair: (pair not in default, -float(lines[pair].sum())))[:MOST_PAIRS]
-    names: list[LineName] = []
+    names: list[chart.LineName] = []
     for number, pair in enumerate(ranked):
         strong, heights = pair in default, lines[pair]
         colour = theme.several[number % len(theme.several)] if strong else theme.grey
@@ -240,7 +230,8 @@ def _draw_pairs(ax: Axes, theme: Theme, path: SettingsPath, multiples: FloatArra
         )  # fmt: skip
         if strong or heights.max() >= OFTEN:
             last = int(np.flatnonzero(heights)[-1])
-            names.append(LineName(float(multiples[last]), float(heights[last]), _pair_name(path, pair), colour))
+            end = float(multiples[last]), float(heights[last])
+            names.append(chart.LineName(*end, _pair_name(path, pair), colour))
     return names[:NAMED]
 
 
@@ -259,4 +250,4 @@ def _pair_name(path: SettingsPath, pair: Pair) -> str:
     steps = (path.settings[path.default_at], *path.line)
     share = next(one for step in steps for one in step.shares if {one.source, one.target} == pair)
     arrow = "→" if share.directed > share.found / 2 else "—"
-    return short(f"{share.source} {arrow} {share.target}", NAME_CHARACTERS)
+    return chart.short(f"{share.source} {arrow} {share.target}", NAME_CHARACTERS)
