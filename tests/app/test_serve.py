@@ -39,7 +39,8 @@ from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.model.simulate import simulate_pair
-from diffdag.tables.readers import files
+from diffdag.tables.readers.endings import FEATHER, PARQUET
+from diffdag.tables.readers.files import read_table
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
 FIRST, SECOND = (
@@ -588,9 +589,20 @@ class TestNames:
         assert answer.status_code == 422
         assert "is a spreadsheet, which is not read; save the sheet as CSV" in answer.json()["error"]
 
-    def test_what_is_taken_can_be_read(self):
-        known = {*files._READERS}
-        assert {ending.removesuffix(".gz") for ending in ENDINGS} <= known
+    @pytest.mark.parametrize("ending", ENDINGS)
+    def test_what_is_taken_can_be_read(self, tmp_path, ending):
+        path, frame = tmp_path / f"table{ending}", pd.DataFrame({"a": [1.5, 2.0], "b": [3.0, 4.0]})
+        if ending in PARQUET:
+            frame.to_parquet(path)
+        elif ending in FEATHER:
+            frame.to_feather(path)
+        elif ending == ".npy":
+            np.save(path, frame.to_numpy())
+        elif ending == ".npz":
+            np.savez(path, rows=frame.to_numpy(), names=["a", "b"])
+        else:
+            frame.to_csv(path, sep="\t" if ".tsv" in ending else ",", index=False)
+        assert [column.to_pylist() for column in read_table(path).columns] == [[1.5, 2.0], [3.0, 4.0]]
 
     @pytest.mark.parametrize(
         "path",
