@@ -39,8 +39,8 @@ from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.model.simulate import simulate_pair
+from diffdag.tables.readers import files
 from diffdag.tables.readers.endings import FEATHER, PARQUET
-from diffdag.tables.readers.files import read_table
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
 FIRST, SECOND = (
@@ -602,7 +602,7 @@ class TestNames:
             np.savez(path, rows=frame.to_numpy(), names=["a", "b"])
         else:
             frame.to_csv(path, sep="\t" if ".tsv" in ending else ",", index=False)
-        assert [column.to_pylist() for column in read_table(path).columns] == [[1.5, 2.0], [3.0, 4.0]]
+        assert [column.to_pylist() for column in files.read_table(path).columns] == [[1.5, 2.0], [3.0, 4.0]]
 
     @pytest.mark.parametrize(
         "path",
