@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])
+    # What builds the whole site begins, so that no process waits for it in the end.
+    items.sort(key=lambda item: item.get_closest_marker("docs") is None)
 
 
 @pytest.fixture(scope="session")
