@@ -274,7 +274,7 @@ def search(
 
 @dataclass(frozen=True)
 class Refit:
-    """The same model on other rows: what resamples are fitted with."""
+    """A model to be fitted to other rows: what resamples are fitted with."""
 
     options: ModelOptions
 

@@ -1,1 +1,1 @@
-"""The same as a local web page; see `diffdag serve`."""
+"""The local web page; see `diffdag serve`."""
