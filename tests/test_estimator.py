@@ -123,6 +123,7 @@ def test_permuting_the_columns_permutes_the_answer(seed, estimator, order):
     assert all(place(edge.source) < place(edge.target) for edge in result.edge_list if not edge.directed)
 
 
+@pytest.mark.slow
 @few
 @given(
     seed=seeds,
@@ -179,6 +180,7 @@ def test_columns_of_frames_are_matched_by_name():
     assert result.edge_list
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_answer():
     tables = two_tables(5)
     expected = Paper(n_jobs=None).fit(*tables).result_

@@ -178,6 +178,7 @@ def test_what_an_answer_leaves_open_is_not_settled_by_the_order_of_the_columns(w
 # What is known
 
 
+@pytest.mark.slow
 @problems(5)
 @given(study=studies())
 def test_knowledge_that_agrees_with_the_answer_does_not_change_it(study):
@@ -215,6 +216,7 @@ def test_a_forbidden_direction_never_appears_and_a_required_one_is_never_left_op
 # A variable more, a variable less
 
 
+@pytest.mark.slow
 def test_an_independent_variable_more_leaves_most_samples_answers_alone():
     """A variable more makes every change dearer and is one more to be taken in by chance, so this is a rate.
 

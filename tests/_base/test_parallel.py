@@ -223,6 +223,7 @@ def in_a_thread(work):
     return answer[0]
 
 
+@pytest.mark.slow
 def test_a_limit_in_a_thread_is_kept_by_a_process_of_its_own():
     def endless():
         while True:
@@ -250,6 +251,7 @@ def test_a_killed_process_with_a_limit_is_explained_and_replaced():
     assert in_a_thread(lambda: within(5, lambda: "alive")) == "alive"
 
 
+@pytest.mark.slow
 def test_limits_in_several_threads_at_a_time():
     found = []
     threads = [
@@ -402,6 +404,7 @@ def silent_server():
     return server
 
 
+@pytest.mark.slow
 def test_addresses_without_a_scheduler(monkeypatch, tmp_path, capsys):
     pytest.importorskip("distributed")
     monkeypatch.setattr(parallel, "CONNECT", 0.5)

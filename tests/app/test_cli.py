@@ -221,6 +221,7 @@ def test_columns_and_missing_are_passed_on(tmp_path, capsys, good):
     assert "1 of 61 rows with missing values was dropped from the gaps table" in captured.err
 
 
+@pytest.mark.slow
 def test_demo_prints_the_edges_and_where_the_files_are(tmp_path, capsys):
     assert cli.run(["demo", "--out", str(tmp_path / "demo")]) == 0
     printed = capsys.readouterr().out

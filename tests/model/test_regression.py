@@ -83,6 +83,7 @@ def test_an_exact_relation_has_no_error():
     assert 0 <= fit.stderrs[0] < 1e-7
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_repeated_samples():
     rng = np.random.default_rng(3)
     found, stated = [], []

@@ -131,6 +131,7 @@ def test_conditions_that_disagree_about_the_direction_say_nothing():
     assert names(changed_mechanisms(one, two, [0, 1], {1: [0]}, set())[1]) == ["X1"]
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 50),
     scale=st.lists(st.floats(1e-3, 1e3), min_size=4, max_size=4),

@@ -427,6 +427,7 @@ def test_nothing_is_found_where_nothing_changed():
     assert noise <= 2
 
 
+@pytest.mark.slow
 def test_changed_noise_is_not_found_where_nothing_changed_in_tables_of_unequal_length():
     assert false_alarms(100, 10, 30, 300)[1] <= 5
 
@@ -552,6 +553,7 @@ def test_joint_weights_of_many_rows_converge():
     np.testing.assert_allclose(many.first, few.first, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separate", [False, True])
 def test_standard_errors_cover_the_truth(separate):
     rng, hits = np.random.default_rng(8), 0

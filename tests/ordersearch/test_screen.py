@@ -124,6 +124,7 @@ def test_what_is_known_beforehand_holds_in_wide_tables_too():
         DifferenceDAG(required=["nobody -> X1"]).fit(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the spearman correlations:diffdag.DiffDagWarning")
 @pytest.mark.parametrize("covariance", ["winsorised", "spearman"])
 def test_robust_covariances_screen_on_what_they_see(covariance):

@@ -235,6 +235,7 @@ def algorithm_1(first: Matrix, second: Matrix, variances: list[Fraction]) -> set
     return edges
 
 
+@pytest.mark.slow
 @settings(max_examples=40, derandomize=True)
 @given(changed_models(5, 2))
 def test_algorithm_1_on_fractions_and_ours_on_floats_agree(pair):
@@ -261,6 +262,7 @@ def cancels(first: Matrix, second: Matrix, variances: list[Fraction]) -> bool:
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=40, derandomize=True)
 @given(changed_models(4, 2))
 def test_theorem_1_holds_exactly_where_nothing_cancels(pair):

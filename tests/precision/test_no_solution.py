@@ -84,6 +84,7 @@ def test_solved_or_refuted_from_any_rounding(seed):
                     assert solved.objective == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_many_variables_are_refuted_by_a_few_entries():
     tables = [table[:9] for table in few_rows(1, p=18)]
     for problem in (problem_of(tables), standardise_rows(*tables)[0]):

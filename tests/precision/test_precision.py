@@ -216,6 +216,7 @@ def test_more_variables_than_rows():
     assert answer.violation <= 1e-7
 
 
+@pytest.mark.slow
 def test_a_penalty_too_small_for_singular_covariances_is_a_warning_and_ends_soon():
     first, second = sample_moments(24, 12, seed=6, neighbours=3)
     with pytest.warns(DiffDagWarning, match="fewer rows than variables"):

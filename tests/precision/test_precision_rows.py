@@ -96,6 +96,7 @@ def test_long_tables_and_other_estimators_go_through_moments():
         precision_difference(first, moments[1])
 
 
+@pytest.mark.slow
 def test_no_matrix_of_all_pairs_is_formed():
     p = 4000
     tables = wide_tables(p=p, n=(40, 40))

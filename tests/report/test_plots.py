@@ -67,6 +67,7 @@ def plans(draw: st.DrawFn) -> tuple[list[tuple[float, float]], list[Link], list[
 
 
 class TestLayout:
+    @pytest.mark.slow
     @given(plans())
     @settings(max_examples=150, deadline=None)
     def test_nothing_overlaps(self, plan: tuple[list[tuple[float, float]], list[Link], list[int]]) -> None:
@@ -230,6 +231,7 @@ class TestPlot:
         with rc_context({"font.family": "serif", "text.color": "white"}):
             FigureCanvasAgg(plot_difference(graph(["a_b", "$"], [Edge("a_b", "$", delta=1.0)])).figure).draw()
 
+    @pytest.mark.slow
     def test_pyplot_does_not_know(self) -> None:
         code = (
             "import sys; from scipy.sparse import csr_array;"

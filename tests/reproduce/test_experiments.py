@@ -182,6 +182,7 @@ def test_an_interrupted_run_says_so_and_goes_on(undisturbed, tmp_path):
     assert (tmp_path / "figure2.csv").read_bytes() == (undisturbed / "figure2.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_moments_are_drawn_as_if_from_rows():
     sem = simulate_pair(4, neighbours=2, variances=(0.5, 2.0), rng=1).first
     n, draws = 12, 3000

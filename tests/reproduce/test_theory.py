@@ -434,6 +434,7 @@ def test_plan_refuses(arguments, message):
         plan(**({"p": 10, "changes": 3} | arguments))
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_is_printed():
     """Every `>>>` of docs/theory.md is run, and its plan is the one that the command prints."""
     page = ROOT / "docs" / "theory.md"

@@ -336,6 +336,7 @@ def results(draw: st.DrawFn) -> DifferenceResult:
 
 
 class TestRoundTrip:
+    @pytest.mark.slow
     @given(results())
     @settings(max_examples=200, deadline=None)
     def test_json(self, result: DifferenceResult) -> None:

@@ -144,6 +144,7 @@ def test_one_entry_in_a_large_scatter_that_is_not_mirrored(i, j):
     assert Moments(names, 9, np.zeros(1500), scatter).scatter[j, i] == 1e-6
 
 
+@pytest.mark.slow
 def test_constant_columns_have_no_negative_spread():
     for value in np.random.default_rng(840040).standard_normal(200) * 1e3:
         moments = Moments.from_array(np.column_stack([np.full(37, value), np.arange(37.0)]))
@@ -155,6 +156,7 @@ def test_constant_columns_have_no_negative_spread():
 # Merging
 
 
+@pytest.mark.slow
 @settings(max_examples=30, derandomize=True, deadline=None)
 @given(cuts=st.lists(st.integers(1, 59), min_size=1, max_size=6, unique=True), shift=st.sampled_from([0, 1e7]))
 def test_parts_add_up_to_the_whole(cuts, shift):

@@ -300,6 +300,7 @@ def test_no_column_is_to_be_left_out_if_too_few_would_be_left():
     assert message.endswith("; at least 2 are needed")
 
 
+@pytest.mark.slow
 def test_thousands_of_columns_are_counted_and_quick(tmp_path):
     p = 20_000
     rows = "\n".join(";".join([f"s{k}"] * (p // 2) + [str(k % 7)] * (p // 2)) for k in range(9))

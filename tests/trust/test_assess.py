@@ -61,6 +61,7 @@ class TestConfidence:
         assert curves.DIRECTED(1.0, 20) < curves.DIRECTED(1.0, 200) < 1
         assert curves.DIRECTED(0.0, 20) > curves.DIRECTED(0.0, 200) > 0
 
+    @pytest.mark.slow
     def test_a_fit_has_what_the_resamples_say(self):
         model = dd.DifferenceDAG(n_jobs=1, rng=7)
         result = model.set_params(resamples=60, permutations=0).fit(*TABLES).result_
@@ -87,6 +88,7 @@ class TestConfidence:
         weighed = curves.add_confidence(claimed, resamples, resamples)
         assert weighed.edge_list[0].confidence < 0.1
 
+    @pytest.mark.slow
     def test_the_same_whoever_does_the_work_and_after_an_interruption(self, tmp_path):
         one = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=19).fit(*TABLES).result_
         two = dd.DifferenceDAG(n_jobs=2, resamples=20, permutations=19).fit(*TABLES, journal=tmp_path).result_

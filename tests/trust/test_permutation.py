@@ -131,6 +131,7 @@ def test_a_changed_noise_variance_is_seen():
     assert global_test(first, second, permutations=199).pvalue <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "rows"), [("gaussian", (30, 12)), ("student", (30, 30))])
 def test_level(noise, rows):
     model = dd.simulate_pair(4, neighbours=2, change=0.0, noise=noise, rng=862_005).first
