@@ -63,7 +63,7 @@ def largest_tail_by_search(mean, at, steps, r):
             powers = np.exp(logs - logs.max())
             return (powers[2:] + powers[:-2] - 2 * powers[1:-1]) / powers[1:-1]
 
-        for _ in range(3):
+        for _ in range(12):  # on some processors the optimiser stops early from most of them
             slope = rng.uniform(0.05, 4)
             start = np.log(np.cumsum(np.r_[rng.uniform(0.05, 1), slope + np.sort(rng.uniform(0, 0.1, last))]))
             limits = [
