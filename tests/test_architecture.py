@@ -94,6 +94,7 @@ def imports() -> tuple[Import, ...]:
     return tuple(found)
 
 
+@pytest.mark.slow
 def test_the_reader_of_imports_sees_all_kinds():
     kinds = {(item.at_once, room_of(item.origin) != room_of(item.target)) for item in imports()}
     assert kinds == set(itertools.product((True, False), repeat=2))

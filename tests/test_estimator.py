@@ -91,6 +91,7 @@ def test_the_examples_and_their_mirrors_show_every_kind_of_change():
 # What must not matter
 
 
+@pytest.mark.slow
 @few
 @given(seed=seeds, estimator=estimators)
 def test_swapping_the_tables_mirrors_the_answer(seed, estimator):
@@ -109,6 +110,7 @@ def test_swapping_the_tables_mirrors_the_answer(seed, estimator):
     assert swapped.samples == result.samples[::-1]
 
 
+@pytest.mark.slow
 @few
 @given(seed=seeds, estimator=estimators, order=st.permutations(range(P)))
 def test_permuting_the_columns_permutes_the_answer(seed, estimator, order):
@@ -146,6 +148,7 @@ def test_rescaling_a_variable_in_both_tables_changes_only_units(seed, estimator,
     np.testing.assert_allclose(in_old_units, expected.delta_precision, atol=1e-6)
 
 
+@pytest.mark.slow
 @few
 @given(
     seed=seeds,

@@ -172,6 +172,7 @@ def test_two_variables_swapped_tables_and_identical_tables(way):
     assert not same.noise_list
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [2, 10, 1e3, 3e4])
 def test_one_changed_noise_variance_is_named_and_no_edge_claimed(ratio):
     """A chain in which only the noise of X2 changed; false alarms are due in 1 to 2 % of data sets."""

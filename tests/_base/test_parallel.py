@@ -80,6 +80,7 @@ def multiply():
 MATRIX = np.random.default_rng(840_101).standard_normal((80, 80))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"jobs": 2}, {"jobs": 2, "prefer": "threads"}, {"jobs": 1}])
 def test_this_machine_gives_the_same_bits(options):
     with one_blas_thread():
@@ -244,6 +245,7 @@ def test_a_limit_in_a_thread_is_kept_by_a_process_of_its_own():
     assert in_a_thread(lambda: within(5, lambda: nested()(0))) is True
 
 
+@pytest.mark.slow
 def test_a_killed_process_with_a_limit_is_explained_and_replaced():
     killed = in_a_thread(lambda: within(5, lambda: os.kill(os.getpid(), signal.SIGKILL)))
     assert isinstance(killed, dd.InputError)
@@ -384,6 +386,7 @@ def test_a_task_that_workers_cannot_import_is_given_up(client):
         list(run_there(client, abs, [Foreign()]))
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers():
     from distributed import Client, LocalCluster  # noqa: PLC0415
 

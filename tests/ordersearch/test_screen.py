@@ -107,6 +107,7 @@ def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     assert again.screened_out == result.screened_out
 
 
+@pytest.mark.slow
 def test_no_change_in_a_wide_table_gives_no_edges():
     for seed in range(3):
         pair = simulate_pair(500, neighbours=3, changes=0, rng=seed)

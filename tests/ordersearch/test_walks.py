@@ -221,6 +221,7 @@ def test_a_walk_is_that_of_its_description(plain, option, count):
         assert {stayed for stayed, _ in ends} == {True, False}  # some starts are left, others are not
 
 
+@pytest.mark.slow
 def test_careful_insertion_crosses_hills_of_less_than_three_penalties(plain):
     crossed = 0
     for seed in (880371, 880378, 880384):

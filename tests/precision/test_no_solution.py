@@ -101,6 +101,7 @@ def test_many_variables_are_refuted_by_a_few_entries():
         assert max(found.violation, found.gap) <= 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_descent_proves_nothing_false(seed):
     problem = problem_of(few_rows(seed))
@@ -151,6 +152,7 @@ def test_users_hear_which_penalty_is_needed_at_least(method):
     assert (solved.converged, solved.least_penalty) == (True, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*SEEDS, 930_200])
 def test_the_default_penalty_has_a_solution(seed):
     for rounding in ROUNDINGS:

@@ -143,6 +143,7 @@ def test_penalty_of_one_gives_zero_and_a_little_less_does_not(method):
     assert precision_difference(first, second, method=method, penalty=0.95).objective != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dantzig", "dtrace", "kliep", "plugin"])
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), factor=st.floats(1e-6, 1e6))

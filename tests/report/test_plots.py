@@ -89,6 +89,7 @@ class TestLayout:
                 inside = (np.abs(points - centre) < size - 1e-6).all(axis=1)
                 assert not inside.any()
 
+    @pytest.mark.slow
     @given(plans())
     @settings(max_examples=100, deadline=None)
     def test_edges_end_at_the_borders_of_their_nodes(

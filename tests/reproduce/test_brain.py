@@ -283,6 +283,7 @@ def test_edges_of_a_table():
     assert [edge.delta for edge in edges] == [-0.4, None, 0.2]
 
 
+@pytest.mark.slow
 def test_of_many_edges_the_clearest_are_drawn(regions, tmp_path):
     names = list(regions["region"])
     edges = pd.DataFrame({"source": names[:-1], "target": names[1:], "directed": True, "change": "added"})

@@ -84,6 +84,7 @@ def test_the_number_of_processes_does_not_matter(undisturbed, tmp_path):
     assert (tmp_path / "figure2.csv").read_bytes() == (undisturbed / "figure2.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_done_again(undisturbed):
     before = (undisturbed / "figure2.journal").read_bytes()
     assert cli.run([*SMALL, "--out", str(undisturbed)]) == 0

@@ -58,6 +58,7 @@ def test_limits_are_of_methods_that_exist():
     assert {name for name, _ in LIMITS} <= set(METHODS)
 
 
+@pytest.mark.slow
 @methods
 @problems(3)
 @given(study=studies())
@@ -83,6 +84,7 @@ def _scaled(study: Study, factors: np.ndarray) -> Study:
     return replace(study, first=first, second=second)
 
 
+@pytest.mark.slow
 @methods
 @problems(2)
 @given(study=studies())

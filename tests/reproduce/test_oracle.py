@@ -46,6 +46,7 @@ def test_agrees_with_least_squares_on_rows():
     assert (found == expected).all()
 
 
+@pytest.mark.slow
 def test_false_alarms_keep_the_level():
     alarms = 0
     for k in range(300):

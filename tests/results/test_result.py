@@ -171,6 +171,7 @@ class TestResult:
         assert make_result() != 1
         assert pickle.loads(pickle.dumps(make_result())) == make_result()  # noqa: S301
 
+    @pytest.mark.slow
     def test_importing_it_loads_no_renderer(self) -> None:
         heavy = "{'matplotlib', 'jinja2', 'networkx'}"
         code = f"import sys, diffdag.result; print(sorted({heavy} & set(sys.modules)))"

@@ -41,6 +41,7 @@ def assert_same_moments(found: Moments, expected: Moments, factors: np.ndarray) 
     assert np.abs(apart / np.outer(deviation, deviation)).max() < 1e-10
 
 
+@pytest.mark.slow
 @covariances
 @problems(2)
 @given(study=studies())

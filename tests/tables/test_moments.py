@@ -165,6 +165,7 @@ def test_parts_add_up_to_the_whole(cuts, shift):
     assert_moments(sum(others, start=first), table, rtol=1e-12 if shift == 0 else 1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, derandomize=True, deadline=None)
 @given(cuts=st.lists(st.integers(1, 59), min_size=2, max_size=2, unique=True))
 def test_addition_is_associative_and_commutative(cuts):

@@ -187,6 +187,7 @@ def test_series_are_resampled_at_their_worth():
     assert resample_fits(*TABLES, model=model, fits=1, kind="half").rows == (30, 50)
 
 
+@pytest.mark.slow
 def test_a_resample_that_cannot_be_fitted_does_not_count():
     rng = np.random.default_rng(840_201)
     table = rng.standard_normal((40, 3))

@@ -132,6 +132,7 @@ def small(seed, n=80, p=6):
     return pair.first.sample(n, rng=seed + 100), pair.second.sample(n, rng=seed + 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{}, {"noise": "equal"}, {"covariance": "winsorised"}, {"method": "paper", "estimator": "dtrace"}],
@@ -162,6 +163,7 @@ def test_lines_and_points_are_of_the_rows_that_measured():
     assert count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["order", "paper"])
 def test_edges_left_out_do_not_move_the_lines_of_others(method):
     left_out = 0
