@@ -267,13 +267,10 @@ def test_ill_conditioned_programmes_come_back():
                 problem = standardise(dd.Moments.from_array(first), dd.Moments.from_array(second))
                 for share in (0.1, 0.3):
                     found = solve_dantzig(problem.at_penalty(share * problem.penalty_max))
-                    print("solved" if found.violation < 1e-4 else "wrong" if found.converged else "stopped")
+                    print(found.converged and found.violation < 1e-5 and found.gap < 1e-5)
         """
     )
-    # Correlations of one within 1e-10 leave rounding to decide whether the last of them is solved or given up.
-    assert len(said.split()) == 8
-    assert "wrong" not in said
-    assert said.split().count("solved") >= 7
+    assert said.split() == 8 * ["True"]
 
 
 @pytest.mark.slow

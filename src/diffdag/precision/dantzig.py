@@ -44,14 +44,29 @@ FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
 PATIENCE = 10  # rounds before a problem that has no solution is given up
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
-EQUILIBRATE = 2
-# Steps for each row and column, many times what sound problems take: ill-conditioned ones can go on for ever.
-STEPS, LEAST_STEPS = 20, 1_000
+NO_SCALING, EQUILIBRATE = 0, 2
+# Nearly singular covariances make Delta and Y so large that rounding errors exceed any tolerance.
+# The certificate allows for so many of them, up to a share of the penalty.
+ROUNDING, MOST_ROUNDING = 4.0, 1e-4
+# Each of these gives up on some ill-conditioned covariances, and which, rounding decides.
+CAREFUL_WAYS: tuple[dict[str, int | float], ...] = (
+    {"simplex_strategy": DUAL_SIMPLEX, "simplex_scale_strategy": EQUILIBRATE},
+    {"simplex_strategy": PRIMAL_SIMPLEX, "simplex_scale_strategy": EQUILIBRATE},
+    {"simplex_strategy": DUAL_SIMPLEX, "simplex_scale_strategy": NO_SCALING},
+    {
+        "simplex_strategy": DUAL_SIMPLEX,
+        "simplex_scale_strategy": EQUILIBRATE,
+        "primal_feasibility_tolerance": 1e-7,
+        "dual_feasibility_tolerance": 1e-7,
+    },
+)
+# Steps for each row and column, more than sound problems take: ill-conditioned ones can go on for ever.
+STEPS, LEAST_STEPS = 8, 1_000
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
-    "simplex_scale_strategy": 0,  # the covariances are standardised already
+    "simplex_scale_strategy": NO_SCALING,  # the covariances are standardised already
     "simplex_strategy": PRIMAL_SIMPLEX,  # the last basis stays feasible when variables are added
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
@@ -59,7 +74,7 @@ HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
 
 
 def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
-    """Solve (P) and (D) to a relative gap and a violation of at most `tolerance`."""
+    """Solve (P) and (D) to a relative gap and a violation of at most `tolerance`, or what rounding allows."""
     p = problem.p
     if problem.penalty_max <= problem.penalty:
         return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
@@ -99,7 +114,11 @@ def _certify(
     value /= max(1.0, price.largest)
     violation = max(0.0, residual.largest - problem.penalty)
     gap = abs(primal - value) / max(1e-9, primal)
-    done = violation <= tolerance and gap <= tolerance
+    # Residuals are sums of products with Delta, prices of products with Y.
+    one, two = _variances(problem)
+    rounding = ROUNDING * np.finfo(float).eps * float(one.max() * two.max())
+    done = violation <= max(tolerance, min(MOST_ROUNDING * problem.penalty, rounding * primal))
+    done &= gap <= max(tolerance, min(MOST_ROUNDING, rounding * float(np.abs(entries.data).sum())))
     return Solution(delta, primal, violation, gap, rounds, done)
 
 
@@ -188,8 +207,7 @@ class _Master:
         steps = LEAST_STEPS + STEPS * (len(self.signs) + len(self.constraints[0]))
         self.highs.setOptionValue("simplex_iteration_limit", steps)
         self.highs.run()
-        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            self._solve_afresh()
+        self.solved = self._ended() or self._solve_afresh()
         solution = self.highs.getSolution()
         self.sizes: FloatArray = np.asarray(solution.col_value)
         shape = (self.problem.p, self.problem.p)
@@ -207,26 +225,31 @@ class _Master:
         """Whether ``Y`` seems to grow for ever: wide bounds hold."""
         return self.bound >= FIRST_BOUND and self._at_bound()
 
-    def _solve_afresh(self) -> None:
-        """Begin again, with care, where the primal simplex gave up."""
-        self.highs.clearSolver()
-        self._take_care()
-        self.highs.run()
+    def _solve_afresh(self) -> bool:
+        """Begin again where HiGHS gave up, in one way after another until one of them ends."""
+        for way in CAREFUL_WAYS:
+            self.highs.clearSolver()
+            self._go(way)
+            self.highs.run()
+            if self._ended():
+                return True
+        return False
 
-    def _take_care(self) -> None:
-        """Dual simplex and scaling by HiGHS, from here on: what ill-conditioned covariances need.
+    def _ended(self) -> bool:
+        return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
-        After bounds were widened the last basis is dual feasible and not primal feasible. From such a basis the
-        primal simplex was seen to go round for ever, without a step that HiGHS counts.
-        """
-        self.highs.setOptionValue("simplex_scale_strategy", EQUILIBRATE)
-        self.highs.setOptionValue("simplex_strategy", DUAL_SIMPLEX)
+    def _go(self, way: dict[str, int | float]) -> None:
+        """Set options of HiGHS, from here on."""
+        for option, value in way.items():
+            self.highs.setOptionValue(option, value)
 
     def _relax_bounds(self) -> bool:
         """Widen the bounds on ``Y`` if one of them holds; false if none does."""
         if not self._at_bound() or self.bound >= LAST_BOUND:
             return False
-        self._take_care()
+        # The last basis is dual feasible now, and not primal feasible. From such a basis the primal simplex was
+        # seen to go round for ever, without a step that HiGHS counts.
+        self._go(CAREFUL_WAYS[0])
         self._set_bounds(10 * self.bound)
         return True
 
@@ -244,9 +267,13 @@ class _Master:
 
 def _unit(problem: SparseProblem) -> float:
     """The power of two next to the product of the mean variances."""
-    every = np.arange(problem.p)
-    one, two = problem.at((every, every))
+    one, two = _variances(problem)
     return float(2.0 ** np.rint(np.log2(one.mean() * two.mean())))
+
+
+def _variances(problem: SparseProblem) -> tuple[FloatArray, FloatArray]:
+    every = np.arange(problem.p)
+    return problem.at((every, every))
 
 
 def worst_entries(found: Peaks, bound: float, most: int) -> Entries:
