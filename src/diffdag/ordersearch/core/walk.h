@@ -1,0 +1,302 @@
+// Walks over orders: annealing by adjacent swaps, and insertion to a local optimum.
+//
+// Several pairs of conditions can share a walk: a swap is a swap in each, a cost the sum of theirs.
+#pragma once
+
+#include <deque>
+
+#include "node.h"
+#include "random.h"
+#include "watch.h"
+
+namespace diffdag {
+
+// Rotations lose next to nothing; after so many swaps the view is worked out afresh all the same.
+constexpr std::size_t REFRESH = 20'000;
+// Temperatures, in penalties: the first of the first and of the second annealing, and the last
+// (docs/dev/order_measured.md).
+constexpr double HOT = 10.0, WARM = 1.0, COLD = 0.1;
+// Rise of the score, in penalties, beyond which a variable is not moved on with full costs, which are slow.
+constexpr double NEAR = 3.0;
+
+struct Plan {
+    double unit;              // the penalty of a change
+    std::size_t steps[2];     // of each annealing
+    std::size_t sweeps;       // the most sweeps of an insertion,
+    std::size_t careful;      // and of the last one, with full costs
+    double grain;             // what a move has to gain
+    double far;               // a variable is moved on until the score has risen by this
+    std::uint64_t seed;
+};
+
+// What an order says, by variable; changed is [effect, cause]. Of several pairs: what changes in some pair.
+struct Reading {
+    double *costs;
+    bool *changed, *separate;
+};
+
+// Costs by variable and set of predecessors. A set is known by the exclusive or of random numbers, one for each
+// variable (Zobrist 1970).
+class Memory {
+  public:
+    Memory(const View &view, Random &random) : code_(view.p), sets_(view.p + 1), slots_(SLOTS) {
+        for (auto &code : code_) code = random.bits();
+        for (std::size_t t = 0; t < view.p; ++t) sets_[t + 1] = sets_[t] ^ code_[view.at(t)];
+    }
+
+    struct Slot {
+        std::uint64_t key = 0;
+        double cost = 0.0;
+    };
+
+    // Where the cost of variable a is kept behind the predecessors of position t, and b if there is one.
+    Slot &slot(std::size_t t, std::size_t a, std::uint64_t &key) { return at(sets_[t], a, key); }
+    Slot &slot(std::size_t t, std::size_t a, std::size_t b, std::uint64_t &key) {
+        return at(sets_[t] ^ code_[b], a, key);
+    }
+    // The variables at t and t + 1 were exchanged.
+    void swapped(const View &view, std::size_t t) { sets_[t + 1] = sets_[t] ^ code_[view.at(t)]; }
+
+  private:
+    static constexpr std::size_t SLOTS = std::size_t{1} << 13;
+    static constexpr std::uint64_t ODD = 2862933555777941757;  // tells the variable from its predecessors
+    std::vector<std::uint64_t> code_, sets_;
+    std::vector<Slot> slots_;
+
+    Slot &at(std::uint64_t set, std::size_t a, std::uint64_t &key) {
+        key = set * ODD + code_[a];
+        return slots_[key & (SLOTS - 1)];
+    }
+};
+
+class Walker {
+  public:
+    // before[a, b]: a has to precede b.
+    Walker(std::deque<Pair> &pairs, const bool *before, const Plan &plan, Watch &watch)
+        : pairs_(pairs), before_(before), plan_(plan), watch_(watch), random_(plan.seed), p_(pairs[0].view.p), cost_(p_) {}
+
+    // Anneal and insert with quick costs, twice; then insert carefully, with full costs. Only restless variables are
+    // inserted, and those that their moves concern. `order` is changed in place; returned is the score, without the
+    // part that is the same for all orders.
+    double walk(std::int64_t *order, std::vector<bool> restless, const Reading &reading) {
+        restless_ = std::move(restless);
+        take(order);
+        double best = total();
+        for (std::size_t leg = 0; leg < 2; ++leg) {
+            if (plan_.steps[leg] > 0) {
+                restless_.assign(p_, true);
+                anneal(plan_.steps[leg], leg == 0 ? HOT : WARM);
+            }
+            insert(plan_.sweeps, false, plan_.far);
+            const double score = total();
+            if (score < best) {
+                best = score;
+                std::copy_n(view().order.begin(), p_, order);
+            } else {
+                take(order);
+            }
+        }
+        restless_.assign(p_, true);
+        insert(plan_.careful, true, std::min(plan_.far, NEAR * plan_.unit));
+        std::copy_n(view().order.begin(), p_, order);
+        return read(reading);
+    }
+
+  private:
+    std::deque<Pair> &pairs_;
+    const bool *before_;
+    const Plan &plan_;
+    Watch &watch_;
+    Random random_;
+    std::size_t p_;
+    Vector cost_;  // at each position
+    std::vector<bool> restless_;
+
+    const View &view() const { return pairs_[0].view; }
+    bool precedes(std::size_t a, std::size_t b) const { return before_[a * p_ + b]; }
+
+    void take(const std::int64_t *order) {
+        for (Pair &pair : pairs_) std::copy_n(order, p_, pair.view.order.begin());
+        look();
+    }
+    void look() {
+        for (Pair &pair : pairs_) pair.view.look();
+    }
+    void swap(std::size_t t) {
+        for (Pair &pair : pairs_) pair.view.swap(t);
+    }
+    void move(std::size_t start, std::size_t end) {
+        for (Pair &pair : pairs_) pair.view.move(start, end);
+    }
+
+    // Cost at position t in all pairs; `visit` is shown each pair with its own.
+    template <typename Visit> double cost(std::size_t t, bool careful, Visit visit) {
+        double sum = 0.0;
+        for (Pair &pair : pairs_) {
+            const Cost own = careful ? pair.full(t) : pair.quick(t);
+            sum += own.value;
+            visit(pair, own);
+        }
+        return sum;
+    }
+    double cost(std::size_t t, bool careful) {
+        return cost(t, careful, [](const Pair &, const Cost &) {});
+    }
+    double total() {
+        double score = 0.0;
+        for (std::size_t t = 0; t < p_; ++t) score += cost(t, false);
+        return score;
+    }
+    bool nothing_pays_after_swap(std::size_t t) const {
+        return std::all_of(pairs_.begin(), pairs_.end(),
+                           [t](const Pair &pair) { return pair.nothing_pays_after_swap(t); });
+    }
+
+    double read(const Reading &reading) {
+        std::fill_n(reading.changed, p_ * p_, false);
+        std::fill_n(reading.separate, p_, false);
+        double score = 0.0;
+        for (std::size_t t = 0; t < p_; ++t) {
+            const std::size_t i = view().at(t);
+            reading.costs[i] = cost(t, true, [&](const Pair &pair, const Cost &own) {
+                reading.separate[i] |= own.separate;
+                for (std::size_t u = 0; u < own.changes; ++u)
+                    reading.changed[i * p_ + static_cast<std::size_t>(pair.changes()[u])] = true;
+            });
+            score += reading.costs[i];
+        }
+        return score;
+    }
+
+    struct Trial {
+        bool swapped;          // whether it was made, which is avoided if possible
+        double upper, lower;   // costs at the two positions
+    };
+
+    // Costs at t and t + 1 if they were exchanged.
+    Trial attempt(std::size_t t, Memory &memory) {
+        if (nothing_pays_after_swap(t)) return {false, 0.0, 0.0};
+        const std::size_t a = view().at(t), b = view().at(t + 1);
+        std::uint64_t one, two;
+        Memory::Slot &upper = memory.slot(t, b, one), &lower = memory.slot(t, a, b, two);
+        if (upper.key == one && lower.key == two) return {false, upper.cost, lower.cost};
+        swap(t);
+        const Trial trial{true, cost(t, false), cost(t + 1, false)};
+        upper = {one, trial.upper};
+        lower = {two, trial.lower};
+        return trial;
+    }
+
+    // Simulated annealing over adjacent swaps with quick costs. The temperature falls geometrically. What costs would
+    // be after a swap is kept until a neighbour moves. Where it ends counts, not the best order met: many variables
+    // that hardly matter keep the score up as long as it is warm, and insertion puts them right.
+    void anneal(std::size_t steps, double hot) {
+        Vector upper(p_), lower(p_);
+        std::vector<bool> known(p_, false);
+        Memory memory(view(), random_);
+        for (std::size_t t = 0; t < p_; ++t) cost_[t] = cost(t, false);
+        std::size_t swaps = 0;
+        double heat = 1 / (hot * plan_.unit);
+        const double cooling = std::exp(std::log(hot / COLD) / static_cast<double>(steps));
+        for (std::size_t step = 0; step < steps; ++step) {
+            watch_.look(static_cast<double>(step) / static_cast<double>(steps));
+            heat *= cooling;
+            const std::size_t t = random_.below(p_ - 1);
+            if (precedes(view().at(t), view().at(t + 1))) continue;
+            bool swapped = false;
+            if (!known[t]) {
+                known[t] = true;
+                const Trial trial = attempt(t, memory);
+                swapped = trial.swapped;
+                upper[t] = trial.upper;
+                lower[t] = trial.lower;
+            }
+            const double rise = upper[t] + lower[t] - cost_[t] - cost_[t + 1];
+            if (rise <= 0 || random_.uniform() < std::exp(-rise * heat)) {
+                if (!swapped) swap(t);
+                memory.swapped(view(), t);
+                std::swap(upper[t], cost_[t]);
+                std::swap(lower[t], cost_[t + 1]);
+                known[t + 1] = false;
+                if (t > 0) known[t - 1] = false;
+                if (++swaps % REFRESH == 0) look();
+            } else if (swapped) {
+                swap(t);
+            }
+        }
+        look();
+    }
+
+    // Sweep until nothing moves.
+    void insert(std::size_t sweeps, bool careful, double far) {
+        for (std::size_t sweep = 0; sweep < sweeps; ++sweep) {
+            const bool moved = insert_each(careful, far);
+            look();
+            if (!moved) break;
+        }
+    }
+
+    // Move each restless variable, in random turns, to its best place; whether any moved. Where a move changes the
+    // cost at a position, those that it is about become restless.
+    bool insert_each(bool careful, double far) {
+        bool moved = false;
+        std::vector<std::size_t> turns(p_);
+        for (std::size_t t = 0; t < p_; ++t) {
+            cost_[t] = cost(t, careful);
+            turns[t] = t;
+        }
+        random_.shuffle(turns);
+        for (const std::size_t v : turns) {
+            if (!restless_[v]) continue;
+            restless_[v] = false;
+            const auto start = static_cast<std::size_t>(view().place[v]);
+            const std::size_t target = best_place(start, careful, far);
+            move(start, target);
+            if (target == start) continue;
+            moved = true;
+            for (std::size_t t = std::min(start, target); t <= std::max(start, target); ++t) {
+                std::vector<std::int64_t> about;
+                const double value = cost(t, careful, [&](const Pair &pair, const Cost &own) {
+                    about.insert(about.end(), pair.changes().begin(),
+                                 pair.changes().begin() + static_cast<std::ptrdiff_t>(own.changes));
+                });
+                if (std::abs(value - cost_[t]) > 1e-9) {
+                    restless_[view().at(t)] = true;
+                    for (const std::int64_t cause : about) restless_[static_cast<std::size_t>(cause)] = true;
+                }
+                cost_[t] = value;
+            }
+        }
+        return moved;
+    }
+
+    // Where the variable at a position is best put.
+    std::size_t best_place(std::size_t start, bool careful, double far) {
+        const std::size_t v = view().at(start);
+        double least = -plan_.grain;
+        std::size_t target = start;
+        for (const bool later : {true, false}) {
+            double rise = 0.0, own = cost_[start];
+            std::size_t at = start;
+            while (later ? at + 1 < p_ : at > 0) {
+                if (!(rise < far)) break;
+                watch_.look(1.0);
+                const std::size_t next = later ? at + 1 : at - 1, other = view().at(next);
+                if (later ? precedes(v, other) : precedes(other, v)) break;
+                swap(std::min(at, next));
+                const double after = cost(next, careful);
+                rise += cost(at, careful) + after - own - cost_[next];
+                own = after;
+                at = next;
+                if (rise < least) {
+                    least = rise;
+                    target = at;
+                }
+            }
+            move(at, start);
+        }
+        return target;
+    }
+};
+
+}  // namespace diffdag
