@@ -6,10 +6,19 @@ BIN    := $(VENV)/bin
 # Two processes; tests of one file stay together, which share what is costly to prepare, until one runs out of work.
 PYTEST := -m pytest -n 2 --dist worksteal
 
+CORE   := CMakeLists.txt $(wildcard src/diffdag/*/*.cpp src/diffdag/*/*/*.cpp src/diffdag/*/*/*.h)
+PIP    := -m pip install --quiet --no-compile --disable-pip-version-check
+# No C++ compiler in PATH: Zig's, from the package index.
+ifeq ($(shell command -v $(or $(filter-out default,$(CXX)),c++)),)
+COMPILER := build/zig/c++
+export CXX := $(CURDIR)/$(COMPILER)
+export CMAKE_ARGS := $(CMAKE_ARGS) -DCMAKE_AR=$(CURDIR)/build/zig/ar -DCMAKE_RANLIB=$(CURDIR)/build/zig/ranlib
+endif
+
 # What one runs before a commit: no browser, no built docs, no killed processes, no cluster, nothing slow.
 QUICK  := not (browser or docs or faults or dask or slow)
 
-.PHONY: help demo test quick check warm docs bench picture size clean other lowest dist coverage
+.PHONY: help demo test quick check docs bench picture size clean other lowest dist coverage
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
@@ -21,16 +30,25 @@ help:
 	@echo "make dist    build wheel and sdist, and look at them"
 	@echo "make bench   measure the solvers against named floors and peers"
 
-$(VENV)/.runtime: pyproject.toml
+build/zig/c++:
+	$(PYTHON) $(PIP) --target build/zig ziglang
+	for tool in c++ ar ranlib; do \
+	  printf '#!/bin/sh\nexec "%s/build/zig/ziglang/zig" %s "$$@"\n' "$(CURDIR)" $$tool > build/zig/$$tool; \
+	  chmod +x build/zig/$$tool; done
+
+$(VENV)/.runtime: pyproject.toml $(CORE) | $(COMPILER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "diffdag needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable .
+	$(BIN)/python $(PIP) --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(VENV)/.runtime
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
-	@touch $@
+# The tools of the build stay: what has changed since is compiled when it is imported.
+$(VENV)/.dev: pyproject.toml CMakeLists.txt | $(COMPILER)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) nanobind scikit-build-core $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
+	$(BIN)/python $(PIP) --no-build-isolation -Ceditable.rebuild=true -Ceditable.verbose=false --editable '.[dev]'
+	@touch $@ $(VENV)/.runtime
 
 demo: $(VENV)/.runtime
 	$(BIN)/diffdag demo
@@ -41,15 +59,10 @@ check: $(VENV)/.dev
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 12))'; then echo $(BIN)/mypy; $(BIN)/mypy; \
 	  else echo "types: checked with Python 3.11 only, because newer Pythons bring other stubs"; fi
 
-# Both test processes need the same compiled functions: they are compiled once, while style and types are checked.
-warm: $(VENV)/.dev
-	$(BIN)/python tests/support/warm.py
-
-test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j 2 check warm
+test: check
 	$(BIN)/python $(PYTEST)
 
-quick: warm
+quick: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) -m "$(QUICK)"
 
 # The same tests with another Python, in an environment of its own.
@@ -57,7 +70,7 @@ other: OTHER := build/$(notdir $(PYTHON))
 other:
 	$(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(OTHER)/numba $(OTHER)/bin/python $(PYTEST) -m "not slow"
+	$(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
 lowest: LOWEST := build/lowest
@@ -67,7 +80,7 @@ lowest:
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
 	  --extra cells --extra compare --extra dask --extra polars --output-file $(LOWEST)/lowest.txt pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
+	$(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 dist: $(VENV)/.dev
 	rm -rf dist
@@ -75,11 +88,9 @@ dist: $(VENV)/.dev
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 
-# Compiled code leaves no trace: its tests run a second time as plain Python.
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run $(PYTEST) $(wildcard tests/*/test_*_details.py) tests/ordersearch/test_walks.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -6,10 +6,9 @@ Needs cosmic-ray and coverage (pip install cosmic-ray coverage), and Linux. cosm
 operator, comparison, number, truth value, loop or decorator of the source changed at a time. It would start
 pytest anew for each; here one process imports everything and collects the tests, and for each mutant a fork of
 it exchanges the code of one function (or, for what stands outside of functions, imports the package once more)
-and runs the tests that reach the mutated line, quickest first, until one fails. Compiled functions run as plain
-Python (NUMBA_DISABLE_JIT), for to compile them takes a minute a mutant; tests that take longer than LIMIT
-seconds like that are left out, and so are all of other folders. So what survives here may still fail in a full
-run of the tests.
+and runs the tests that reach the mutated line, quickest first, until one fails. What is written in C++ is not
+mutated. Tests that take longer than LIMIT seconds are left out, and so are all of other folders. So what
+survives here may still fail in a full run of the tests.
 
 A mutant is killed (a test fails), times out (the tests take several times as long as they should, or die),
 survives, or is reached by no test. The score is the share of the first two among all but those that
@@ -40,7 +39,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-os.environ.update(NUMBA_DISABLE_JIT="1", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
 import coverage
 import pytest
@@ -55,12 +54,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # Mutated folders; each is tested by the folder of the same name, since other tests would only confirm those.
 FOLDERS = ("paper", "ordersearch", "precision")
-# Compiled code does not warn: whole numbers wrap around, and 1 / 0 is infinite.
-COMPILED = [f"ordersearch.core.{name}" for name in ("state", "subset", "score", "dynamic", "walk")]
-SILENT = [f"RuntimeWarning:diffdag.{name}" for name in (*COMPILED, "precision.descent")]
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
-for said in ("pytest.PytestAssertRewriteWarning", *SILENT):
-    OPTIONS += ["-W", f"ignore::{said}"]
+OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 LIMIT = 2.5  # seconds of processor, with lines recorded, for a test to be used
 BUDGET = 15.0  # seconds of tests for a mutant
 MEMORY = 6 << 30
@@ -77,8 +72,8 @@ KINDS = re.compile(
     |ReplaceContinueWithBreak|NumberReplacer|ZeroIterationForLoop|RemoveDecorator)""",
     re.VERBOSE,
 )
-# Decorators that do nothing in plain Python, or nothing but forbid a misuse.
-IDLE = re.compile(r"@(compiled|inner|spliced|abstractmethod|dataclass\(frozen=True(, eq=False)?\))$")
+# Decorators that do nothing but forbid a misuse.
+IDLE = re.compile(r"@(abstractmethod|dataclass\(frozen=True(, eq=False)?\))$")
 
 # Stars that unpack are no operators.
 STAR = re.compile(r"BinaryOperator_(Mul|Pow)_")
@@ -362,7 +357,7 @@ class Mutants(Steady):
                 known[test] = apart(trace, item, self.root, seconds=LIMIT)
                 keep(self.session, {"test": test, "trace": known[test]})
         quick = {test: known[test] for test in items if known[test]}
-        print(f"{len(quick)} of {len(items)} tests pass as plain Python within {LIMIT:g} s", flush=True)
+        print(f"{len(quick)} of {len(items)} tests pass within {LIMIT:g} s", flush=True)
         if not quick:
             raise SystemExit("no test can be used")
         return quick

@@ -16,9 +16,7 @@ from record import print_table
 
 import diffdag as dd
 from diffdag.model.sem import causal_order
-from diffdag.ordersearch.core.state import ORDER, look, new_space
-from diffdag.ordersearch.core.subset import best_subset, fit_cost
-from diffdag.ordersearch.search import Problem, _compare_all, _walk_many
+from diffdag.ordersearch.search import Problem, _compare_all, _walk_many, read_order
 from diffdag.reproduce.methods.ours import result_graph
 from diffdag.reproduce.scoring import score
 
@@ -50,11 +48,11 @@ def population() -> None:
     print_table("Exact covariances", columns, rows)
 
 
-def draw(p, neighbours, n, k, **options):
+def draw(p, neighbours, n, k, *, equal=False, **options):
     rng = np.random.default_rng([SEED, p, n, k])
     pair = dd.simulate_pair(p, neighbours=neighbours, rng=rng, **options)
     scatter = [dd.Moments.from_array(sem.sample(n, rng)).scatter for sem in (pair.first, pair.second)]
-    return pair, Problem.from_scatter(*scatter, n, n, False, np.zeros((p, p), bool), p)
+    return pair, Problem.from_scatter(*scatter, n, n, equal, np.zeros((p, p), bool), p)
 
 
 def optimum() -> None:
@@ -71,26 +69,18 @@ def optimum() -> None:
 
 
 def subsets() -> None:
-    """At true and at random orders, variables with 2 to 12 predecessors."""
-    from diffdag.ordersearch.core import score  # noqa: PLC0415
+    """At true and at random orders, variables with 2 to 12 predecessors, one noise variance.
 
+    Quick costs choose changes forward and backward, full ones look at all subsets.
+    """
     rows = []
     for what in ("true", "random"):
         gaps = []
         for k in range(50):
-            pair, problem = draw(13, 8, 1000, k)
-            order = pair.order
-            if what == "random":
-                order = np.random.default_rng(k).permutation(13)
-            space = new_space(problem.first, 12)
-            space.whole[ORDER, :13] = order
-            look(space, problem.pooled)
-            for t in range(2, 13):
-                free, price = (float(problem.rules.table[row, t]) for row in (score.FREE, score.CHANGE))
-                left, m = score._shared_fit(space, problem.rules, t, 0)
-                r = space.real[score.ROOT, t, space.whole[ORDER, t]]
-                best, size = best_subset(space, 1.0, score.CROSS, t, r * r, free, price, left, m)
-                gaps.append(fit_cost(left, free) + price * m - fit_cost(best, free) - price * size)
+            pair, problem = draw(13, 8, 1000, k, equal=True)
+            order = np.array(pair.order) if what == "true" else np.random.default_rng(k).permutation(13)
+            steps, best = (read_order(problem, order, careful=careful) for careful in (False, True))
+            gaps += (steps.costs - best.costs)[order[2:]].tolist()
         gaps = np.array(gaps)
         wrong = gaps > 1e-6
         rows.append(

@@ -243,7 +243,7 @@ def test_no_constraint_is_added_twice(monkeypatch):
 
 def run(code, threads=1, timeout=120):
     """What a fresh process prints, with so many threads for everything."""
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(threads)), "THREADS": str(threads)}
     command = [sys.executable, "-c", textwrap.dedent(code)]
     return subprocess.run(

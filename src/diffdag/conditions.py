@@ -16,6 +16,8 @@ from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import Option, join_names, named, plural, using
 from diffdag.estimator import ESTIMATING, DifferenceDAG
+from diffdag.ordersearch.screen import ROWS_PER_VARIABLE
+from diffdag.ordersearch.search import search_jointly
 from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.differences import folder_names
@@ -245,8 +247,6 @@ def _search(
     steps: list[_Comparison], options: ModelOptions, callback: ProgressCallback | None
 ) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
-    from diffdag.ordersearch.search import search_jointly  # noqa: PLC0415 - numba takes a second to import
-
     steps = _screen(steps, options, callback)
     settings = options.order_settings(callback)
     problems = []
@@ -279,8 +279,6 @@ def _screen(
 
 def _refuse_small(steps: list[_Comparison], options: ModelOptions) -> None:
     """Refuse conditions with so few rows that all comparisons would lose variables that others can order."""
-    from diffdag.ordersearch.screen import ROWS_PER_VARIABLE  # noqa: PLC0415 - numba takes a second to import
-
     p = len(steps[0].prepared.names)
     wanted = min(p, options.max_variables or p)
     short = [step for step in steps if step.most(options) < wanted]

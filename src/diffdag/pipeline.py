@@ -27,6 +27,9 @@ from diffdag._base.progress import ProgressCallback, show_progress
 from diffdag._base.words import Option, named
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
+from diffdag.ordersearch import fit as ordersearch
+from diffdag.ordersearch.fit import OrderSettings
+from diffdag.ordersearch.screen import most_variables, screen, silent
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
@@ -119,14 +122,11 @@ class ModelOptions:
 
     def most_variables(self, n1: int, n2: int) -> int:
         """So many variables can be ordered with these numbers of rows."""
-        from diffdag.ordersearch.screen import most_variables  # noqa: PLC0415 - numba takes a second to import
-
         most = most_variables(min(n1, n2))
         return most if self.max_variables is None else min(most, self.max_variables)
 
     def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
         """What the order search is asked for."""
-        from diffdag.ordersearch.fit import OrderSettings  # noqa: PLC0415 - numba takes a second to import
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
         return OrderSettings(
@@ -218,8 +218,6 @@ def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallba
     """Which variables to keep of tables with too many of them and fewer rows."""
     if options.method != "order" or len(tables.first) + len(tables.second) >= len(tables.names):
         return None
-    from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415 - numba takes a second to import
-
     scores = table_scores(tables.first, tables.second, options.covariance)
     n1, n2 = (int(rows) for rows in independent_rows(options.effective_samples, scores))
     if len(tables.names) <= (most := options.most_variables(n1, n2)):
@@ -229,8 +227,6 @@ def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallba
 
 def screen_moments(prepared: Prepared, callback: ProgressCallback | None) -> Screened:
     """Rank the variables by how much they seem to take part in a change."""
-    from diffdag.ordersearch.screen import screen, silent  # noqa: PLC0415 - numba takes a second to import
-
     first, second = prepared.first, prepared.second
     return screen(standardise(first, second), first.n, second.n, callback or silent)
 
@@ -260,7 +256,6 @@ def search(
         validate(prepared)
     if options.method == "paper":
         return paper.fit_samples(prepared.first, prepared.second, options.paper_settings())
-    from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
     from diffdag.ordersearch.screen import Screened  # noqa: PLC0415
 
     most = options.most_variables(prepared.first.n, prepared.second.n)
@@ -473,8 +468,6 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
         raise InputError("the two models have different variables, or the same in another order")
     if options.method == "paper":
         return DifferenceResult.of(paper.fit_models(first, second, options.paper_settings()))
-    from diffdag.ordersearch import fit as ordersearch  # noqa: PLC0415 - numba takes a second to import
-
     known = options.precedence(first.names)
     before = np.zeros((len(first.names),) * 2, bool) if known is None else known
     return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))

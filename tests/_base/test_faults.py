@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import importlib.util
 import os
 import resource
 import shutil
@@ -30,7 +29,6 @@ from diffdag._base.atomic import write_atomic, write_together
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal
 from diffdag.app.serve.folder import NEW, PREFIX, keep_answer, remove_abandoned
-from diffdag.ordersearch.core.compiled import compiled
 from diffdag.trust.resampling import resample_tables
 
 PLAN = ["plan", "--p", "10", "--changes", "2"]
@@ -189,7 +187,7 @@ class TestJournal:
         def search(*_, **__):
             raise InputError("all is well so far")
 
-        monkeypatch.setattr("diffdag.ordersearch.search.search_jointly", search)
+        monkeypatch.setattr("diffdag.conditions.search_jointly", search)
         capsys.readouterr()
         refusal = "resamples-bootstrap.journal: a run with other settings, or on other data, was begun here"
         for other, message in (
@@ -353,46 +351,6 @@ class TestProgram:
         assert shell.stderr.startswith(says or "")
         assert shell.stderr.count("\n") <= 1
         assert ("rows" in shell.stdout) == (says is None)
-
-
-class TestCompiledCode:
-    """A cache that cannot be had, read or written costs time only."""
-
-    @pytest.fixture
-    def load(self, tmp_path):
-        source = tmp_path / "cached.py"
-        source.write_text("def twice(x):\n    return 2 * x\n")
-
-        def fresh():
-            spec = importlib.util.spec_from_file_location("cached", source)
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return compiled(module.twice)
-
-        return fresh
-
-    def test_no_folder_can_be_written_to(self, load, monkeypatch):
-        monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
-        assert load()(3) == 6
-
-    def test_a_damaged_cache(self, load, tmp_path):
-        assert load()(3) == 6
-        (index,) = tmp_path.glob("__pycache__/*.nbi")
-        whole = index.read_bytes()
-        for content in (b"", whole[: len(whole) // 2], b"rubbish"):
-            index.write_bytes(content)
-            assert load()(3) == 6
-            assert len(index.read_bytes()) == len(whole)
-        for file in tmp_path.glob("__pycache__/*.nbc"):
-            file.write_bytes(b"")
-        assert load()(3) == 6
-
-    def test_a_full_disk(self, load, monkeypatch):
-        def full(*_):
-            raise OSError(errno.ENOSPC, "full")
-
-        monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
-        assert load()(3) == 6
 
 
 class TestServe:

@@ -13,18 +13,14 @@ from studies import study
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load, simulate_pair
 from diffdag.model.regression import regress_jointly
 from diffdag.model.sem import causal_order
-from diffdag.ordersearch.core.score import make_rules
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
+from diffdag.ordersearch.rules import FREE, VARIANCE, make_rules
 from diffdag.ordersearch.search import Problem, _walk_many, read_along, search_orders, walk_from
-
-CHANGE, VARIANCE, FREE = range(3)
 
 
 def problem_of(first, second, *, equal=False, before=None, plain=False, total=None) -> Problem:
     """From rows; `plain` lets every row count, so that the score is the penalised likelihood."""
-    made = orders.problem_of(
-        (first, second), Problem.from_scatter, equal=equal, before=before, total=total or 0
-    )
+    made = orders.problem_of((first, second), equal=equal, before=before, total=total or 0)
     if plain:
         table = made.rules.table.copy()
         table[FREE] = len(first) + len(second)
@@ -38,7 +34,7 @@ def simulated(seed: int, p: int, n: int = 400, before=None, **options) -> Proble
 
 
 def costs_along(problem: Problem, order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Full costs, changes and separate variances of the compiled code, by variable."""
+    """Full costs, changes and separate variances from the tables, by variable."""
     values, changes = problem.tabulate()
     said = read_along(list(order), 0.0, values, changes)
     members = np.cumsum([0, *(1 << int(i) for i in order)])[:-1]
@@ -87,7 +83,7 @@ def brute_force(first, second, rules, causes, target) -> float:
 
 @pytest.mark.parametrize("literal", [True, False])
 @pytest.mark.parametrize("equal", [True, False])
-def test_costs_are_those_of_all_change_sets_on_the_rows(plain, literal, equal):
+def test_costs_are_those_of_all_change_sets_on_the_rows(literal, equal):
     above, sizes, separated = [], [], 0
     for seed in range(8):
         p = 5 + seed % 2
@@ -97,7 +93,7 @@ def test_costs_are_those_of_all_change_sets_on_the_rows(plain, literal, equal):
         problem = problem_of(first, second, equal=equal, plain=literal)
         order = np.random.default_rng(seed).permutation(p).tolist()
         cost, changed, separate = costs_along(problem, order)
-        quick, slow = (orders.costs(plain, problem, order, careful=careful) for careful in (False, True))
+        quick, slow = (orders.costs(problem, order, careful=careful) for careful in (False, True))
         for t, i in enumerate(order):
             expected = brute_force(first, second, problem.rules, order[:t], i)
             above.append(cost[i] - expected)
@@ -112,12 +108,12 @@ def test_costs_are_those_of_all_change_sets_on_the_rows(plain, literal, equal):
     assert max(sizes) > 1
 
 
-def test_steps_find_the_best_change_set_nearly_always(plain):
+def test_steps_find_the_best_change_set_nearly_always():
     gaps = []
     for seed in range(60):
         problem = problem_of(*study(seed, 7), plain=seed % 2 == 0, equal=True)
         order = np.random.default_rng(seed).permutation(7).tolist()
-        quick, full = (orders.costs(plain, problem, order, careful=careful) for careful in (False, True))
+        quick, full = (orders.costs(problem, order, careful=careful) for careful in (False, True))
         gaps += [steps.value - best.value for steps, best in zip(quick[2:], full[2:], strict=True)]
     assert min(gaps) > -1e-9
     assert np.mean(np.array(gaps) < 1e-9) > 0.9
@@ -134,13 +130,13 @@ def changes_alone(first, second, rules, causes, target) -> bool:
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_quick_costs_are_zero_where_nothing_changes_by_itself(plain, equal):
+def test_quick_costs_are_zero_where_nothing_changes_by_itself(equal):
     seen = []
     for seed in range(20):
         first, second = study(seed, 6)
         problem = problem_of(first, second, equal=equal)
         order = np.random.default_rng(seed).permutation(6).tolist()
-        for t, cost in enumerate(orders.costs(plain, problem, order, careful=False)):
+        for t, cost in enumerate(orders.costs(problem, order, careful=False)):
             seen.append(changes_alone(first, second, problem.rules, order[:t], order[t]))
             assert (cost == (0.0, frozenset(), False)) != seen[-1]
     assert 0 < sum(seen) < len(seen)

@@ -22,7 +22,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from diffdag import DiffDagWarning, InputError, Moments, precision_difference
-from diffdag.precision import dantzig, descent, dtrace, kliep
+from diffdag.precision import _descent, dantzig, descent, dtrace, kliep
 from diffdag.precision import problem as problems
 from diffdag.precision import rows as wide
 from diffdag.precision.api import ESTIMATORS, _warn_unless_converged, solve_plugin, symmetrise
@@ -503,13 +503,13 @@ def test_one_sweep_of_coordinate_descent():
     gram, target = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([3.0, -0.4])
     values = np.array([0.0, 1.0])
     gradient = gram @ values - target
-    descent._sweeps(gram, gradient, values, 0.5, 1)
+    _descent.sweep(gram, gradient, values, 0.5, 1)
     # x1 = (3 - 0.5 - 0.5) / 2 = 1; then x2 = soft(-0.4 - 0.5, 0.5) = -0.4.
     np.testing.assert_allclose(values, [1.0, -0.4])
     np.testing.assert_allclose(gradient, gram @ values - target)
     values = np.array([0.0, 1.0])
     gradient = gram @ values - target
-    descent._sweeps(gram, gradient, values, 5.0, 1)
+    _descent.sweep(gram, gradient, values, 5.0, 1)
     np.testing.assert_allclose(values, 0.0)
     np.testing.assert_allclose(gradient, -target)
 
@@ -519,7 +519,7 @@ def test_later_sweeps_pass_over_zeros():
     gram, target = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([1.0, 2.0])
     values = np.array([0.0, 1.0])
     gradient = gram @ values - target
-    descent._sweeps(gram, gradient, values, 0.2, 3)
+    _descent.sweep(gram, gradient, values, 0.2, 3)
     np.testing.assert_allclose(values, [0.0, 1.8])
 
 
@@ -889,7 +889,7 @@ def test_a_turn_is_ten_sweeps():
     assert not solved
     assert values.any()
     expected, gradient = start.copy(), -target.copy()
-    descent._sweeps(gram, gradient, expected, 0.3, 10)
+    _descent.sweep(gram, gradient, expected, 0.3, 10)
     support = expected != 0
     free = np.ix_(support, support)
     exact = np.linalg.solve(gram[free], target[support] - 0.3 * np.sign(expected[support]))

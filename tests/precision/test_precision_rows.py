@@ -123,7 +123,7 @@ def test_a_warm_start_leads_to_the_same_optimum_in_fewer_rounds():
 
 
 @pytest.mark.parametrize("size", [40, 400])
-def test_coordinate_descent_interpreted_or_compiled_ends_where_the_conditions_hold(size):
+def test_coordinate_descent_ends_where_the_conditions_hold(size):
     rng = np.random.default_rng(size)
     root = rng.standard_normal((size + 50, size)) / np.sqrt(size + 50)
     gram, target, penalty = root.T @ root, rng.standard_normal(size), 0.8

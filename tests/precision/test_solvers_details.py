@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import highspy
 import numpy as np
@@ -13,7 +14,6 @@ from differences import (
     dense_hessian,
     every,
     kliep_point,
-    lasso,
     problem_of,
     some_matrix,
     symmetric,
@@ -279,7 +279,7 @@ def scripted_turns(monkeypatch, supports):
         newtons.append(len(turns))
         return values
 
-    monkeypatch.setattr(descent, "_sweeps", sweep)
+    monkeypatch.setattr(descent, "_descent", SimpleNamespace(sweep=sweep))
     monkeypatch.setattr(descent, "_newton", newton)
     return turns, newtons
 
@@ -320,17 +320,6 @@ def test_newton_steps_do_what_sweeps_would_take_long_for():
     values, solved = descent.minimise(angle, target, np.array([1.0, -1.0]), 1e-3, 1e-10, 20)
     assert solved
     np.testing.assert_allclose(values, best, atol=1e-5)
-
-
-def test_many_unknowns_are_swept_by_compiled_code(monkeypatch):
-    used = []
-    monkeypatch.setattr(descent, "FEW", 5)
-    monkeypatch.setattr(descent, "_compiled_sweeps", lambda: used.append(True) or descent._sweeps)
-    for size, compiled in ((5, False), (6, True)):
-        used.clear()
-        gram, target = lasso(880410, size)
-        assert descent.minimise(gram, target, np.zeros(size), 0.3, 1e-9, 500)[1]
-        assert bool(used) == compiled
 
 
 def test_optimality_conditions_where_all_hold_or_none_are_there():

@@ -10,6 +10,7 @@ from sklearn.covariance import graphical_lasso
 
 import diffdag as dd
 from diffdag.model.regression import regress
+from diffdag.precision import _descent
 from diffdag.reproduce.methods import belilovsky, joint_lasso, precision_based
 from diffdag.reproduce.methods.belilovsky import difference_tests
 from diffdag.reproduce.methods.joint_lasso import fused_graphical_lasso
@@ -145,7 +146,10 @@ def test_directions_are_optimal():
     """Against a general solver of the quadratic programme, within the tolerance of the coordinate descent."""
     sigmas, rows = covariances(3, p=4), np.array([100.0, 150.0])
     near, far, j = 0.1, 0.2, 1
-    found = belilovsky._solve_columns(sigmas, rows / rows.mean(), np.linalg.inv(sigmas), near, far)[:, :, j]
+    directions = np.linalg.inv(sigmas)
+    how = belilovsky.COLUMN_TOLERANCE, belilovsky.COLUMN_SWEEPS, belilovsky.WIDENINGS
+    _descent.fused_directions(sigmas, rows / rows.mean(), near, far, *how, directions)
+    found = directions[:, :, j]
 
     def spread(m):
         return sum(

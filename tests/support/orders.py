@@ -1,18 +1,19 @@
 """Oracles for the search over orders: costs read one by one, and the walk read literally.
 
-Only `costs` knows how the core keeps its numbers; everything else asks it.
+Only `costs` asks the core; everything else asks `costs`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import MutableSequence, Sequence
 from functools import cache
 from itertools import combinations
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from diffdag.ordersearch.search import Problem, read_order
 
 HOT, WARM, COLD, NEAR = 10.0, 1.0, 0.1, 3.0  # temperatures, and how far careful insertion goes, in penalties
 
@@ -25,29 +26,60 @@ class Cost(NamedTuple):
     separate: bool
 
 
-def problem_of(
-    tables: Sequence[Any], make: Callable[..., Any], *, equal: bool = False, before: Any = None, total: int = 0
-) -> Any:
-    """A problem from rows; `make` is `Problem.from_scatter`, compiled or interpreted."""
+def problem_of(tables: Sequence[Any], *, equal: bool = False, before: Any = None, total: int = 0) -> Problem:
+    """A problem from rows."""
     first, second = tables
     p = first.shape[1]
     known = np.zeros((p, p), bool) if before is None else before
-    return make(first.T @ first, second.T @ second, len(first), len(second), equal, known, total or p)
+    scatter = first.T @ first, second.T @ second
+    return Problem.from_scatter(*scatter, len(first), len(second), equal, known, total or p)
 
 
-def costs(plain: SimpleNamespace, problem: Any, order: Sequence[int], *, careful: bool) -> list[Cost]:
-    """Quick or full costs along an order, each worked out afresh by the interpreted core."""
-    space = plain.state.new_space(problem.first, 12)
-    space.whole[plain.state.ORDER, : problem.p] = order
-    plain.state.look(space, problem.pooled)
-    found = []
-    for t in range(problem.p):
-        value, m, separate = (plain.score.full_cost if careful else plain.score.quick_cost)(
-            space, problem.rules, t
-        )
-        causes = frozenset(space.whole[plain.state.CHOSEN, :m].tolist())
-        found.append(Cost(float(value), causes, bool(separate)))
-    return found
+def costs(problem: Problem, order: Sequence[int], *, careful: bool) -> list[Cost]:
+    """Quick or full costs along an order, worked out afresh."""
+    said = read_order(problem, order, careful=careful)
+    return [
+        Cost(float(said.costs[i]), frozenset(np.flatnonzero(said.changed[i]).tolist()), bool(said.separate[i]))
+        for i in order
+    ]
+
+
+class SplitMix64:
+    """Random numbers of 64 bits (Steele, Lea and Flood 2014), whole numbers, real ones and shuffles of them."""
+
+    def __init__(self, state: int) -> None:
+        self.state = state
+
+    @classmethod
+    def seeded(cls, seed: int) -> SplitMix64:
+        """As the core begins: from the mixed seed, so that those of neighbouring seeds do not overlap."""
+        return cls(cls.mixed(seed))
+
+    @staticmethod
+    def mixed(z: int) -> int:
+        """The finaliser, one to one on numbers of 64 bits."""
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        return z ^ z >> 31
+
+    def bits(self) -> int:
+        """The next number."""
+        self.state = (self.state + 0x9E3779B97F4A7C15) % 2**64
+        return self.mixed(self.state)
+
+    def uniform(self) -> float:
+        """Between 0 and 1: the upper 53 bits."""
+        return (self.bits() >> 11) / 2**53
+
+    def below(self, n: int) -> int:
+        """From 0 to n - 1: the upper 32 bits, as a share of n."""
+        return (self.bits() >> 32) * n >> 32
+
+    def shuffle(self, items: MutableSequence[Any]) -> None:
+        """In place, from the last to the second (Fisher and Yates)."""
+        for last in range(len(items) - 1, 0, -1):
+            other = self.below(last + 1)
+            items[last], items[other] = items[other], items[last]
 
 
 def allowed(order: Sequence[int], before: Any) -> bool:
@@ -78,16 +110,15 @@ class Undecided(Exception):
 class Literal:
     """Scores of orders, and walks, from the costs of single variables; several problems add up."""
 
-    def __init__(self, plain: SimpleNamespace, problems: Sequence[Any]) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         self.p, self.before = problems[0].p, problems[0].before
         self.unit = float(np.mean([problem.unit for problem in problems]))
-        self.draws = self.p if len(problems) == 1 else 0  # before annealing: names for the memory of costs
 
         @cache
         def cost(i: int, earlier: frozenset[int], careful: bool) -> Cost:
             later = sorted(set(range(self.p)) - earlier - {i})
             order = [*sorted(earlier), i, *later]
-            parts = [costs(plain, problem, order, careful=careful)[len(earlier)] for problem in problems]
+            parts = [costs(problem, order, careful=careful)[len(earlier)] for problem in problems]
             causes = frozenset[int]().union(*(part.causes for part in parts))
             return Cost(sum(part.value for part in parts), causes, any(part.separate for part in parts))
 
@@ -104,13 +135,13 @@ class Literal:
     def walk(
         self, order: Sequence[int], *, steps: tuple[int, int] = (0, 0), sweeps: int = 0, careful: int = 0,
         grain: float = 1e-7, far: float = math.inf, seed: int = 0, to_revisit: Sequence[int] | None = None,
-        near: float = NEAR,
+        near: float = NEAR, thorough: bool = True,
     ) -> list[int]:  # fmt: skip
         """Anneal and insert twice with quick costs, keep what is better, then insert with full ones.
 
-        The random numbers are those of the interpreted core. `grain` and `far` are in units of the score.
+        `grain` and `far` are in units of the score.
         """
-        np.random.seed(seed)  # noqa: NPY002
+        self.random = SplitMix64.seeded(seed)
         restless = set(range(self.p) if to_revisit is None else to_revisit)
         kept = now = list(order)
         for count, hot in zip(steps, (HOT, WARM), strict=True):
@@ -121,22 +152,28 @@ class Literal:
             if now != kept and abs(gain) < 1e-9:
                 raise Undecided
             kept = now = now if gain > 0 else kept
-        return self._insert(now, careful, set(range(self.p)), grain, min(far, near * self.unit), careful=True)
+        restless = set(range(self.p)) if thorough else self._involved(now)
+        return self._insert(now, careful, restless, grain, min(far, near * self.unit), careful=True)
+
+    def _involved(self, order: list[int]) -> set[int]:
+        """Variables where something changes, and the causes whose effects change."""
+        costs_there = zip(order, self.along(order, careful=True), strict=True)
+        return {k for i, cost in costs_there if abs(cost.value) > 1e-9 for k in (i, *cost.causes)}
 
     def _anneal(self, order: list[int], steps: int, hot: float) -> list[int]:
         """Metropolis over adjacent swaps, the temperature falling geometrically to a tenth of a penalty."""
-        for _ in range(self.draws):
-            np.random.randint(1 << 62)  # noqa: NPY002
+        for _ in range(self.p):  # names for the memory of costs
+            self.random.bits()
         for step in range(1, steps + 1):
             temperature = hot * self.unit * (COLD / hot) ** (step / steps)
-            t = int(np.random.randint(self.p - 1))  # noqa: NPY002
+            t = self.random.below(self.p - 1)
             if self.before[order[t], order[t + 1]]:
                 continue
             other = moved(order, t, t + 1)
             rise = self.total(other, careful=False) - self.total(order, careful=False)
             if 0 < abs(rise) < 1e-9:
                 raise Undecided
-            if rise <= 0 or np.random.random() < math.exp(-rise / temperature):  # noqa: NPY002
+            if rise <= 0 or self.random.uniform() < math.exp(-rise / temperature):
                 order = other
         return order
 
@@ -145,8 +182,9 @@ class Literal:
     ) -> list[int]:
         """Bring restless variables, in random turns, to their best places until none moves."""
         for _ in range(sweeps):
-            rested = True
-            for v in np.random.permutation(self.p).tolist():  # noqa: NPY002
+            rested, turns = True, list(range(self.p))
+            self.random.shuffle(turns)
+            for v in turns:
                 if v not in restless:
                     continue
                 restless.discard(v)

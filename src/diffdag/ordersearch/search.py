@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -18,12 +18,10 @@ import numpy as np
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback
-from diffdag.ordersearch.core.dynamic import best_order, tabulate
-from diffdag.ordersearch.core.score import CHANGE, EXHAUSTIVE, Rules, make_rules
-from diffdag.ordersearch.core.state import Workspace, new_space
-from diffdag.ordersearch.core.walk import PairBatch, walk
+from diffdag.ordersearch.core import _core
 from diffdag.ordersearch.intercept_order import respect_known
 from diffdag.ordersearch.penalty import penalties
+from diffdag.ordersearch.rules import CHANGE, Rules, make_rules
 
 Edge = tuple[int, int]
 
@@ -31,12 +29,12 @@ Edge = tuple[int, int]
 DYNAMIC = 14
 # Rounds: how many walks, and annealing steps for each pair of positions (docs/dev/order_measured.md).
 # From the first to the last of them, by number of variables.
-ROUNDS = ((2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
-ROUNDS_USED = ((40, 1, 7), (50, 0, 7), (100, 0, 6), (10**9, 0, 5))
+ROUNDS = ((2, 3), (2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
+ROUNDS_USED = ((40, 2, 8), (50, 1, 8), (100, 0, 7), (10**9, 0, 6))
 SWEEPS = 20
 # Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
-# up to so many variables.
-LAST, TURNED, MIDDLE = 20, 6, 40
+# up to so many variables; of the first in all no more than so many.
+LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 200_000
 # Walks agree if their scores differ by no more penalties than this times the variables, or than one, and their
 # changes by no more than this share.
 NEAR, APART = 0.02, 0.05
@@ -104,13 +102,16 @@ class Problem:
         """Cost of every variable behind every set, and what changes there."""
         sets, p = 1 << self.p, self.p
         costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
-        tabulate(new_space(self.first, EXHAUSTIVE), self.pooled, self.rules, costs, changes)
+        _core.tabulate(self.pairs_in_core, costs, changes, None)
         return costs, changes
 
-    def walk(self, place: IntArray, *how: Any) -> Found:
-        """One walk from `place`, which it changes; `how` are the arguments of `walk.walk` from `steps` on."""
-        space = new_space(self.first, EXHAUSTIVE)
-        return _walked(self.base, place, partial(walk, space, self.pooled, self.rules, None, self.unit), how)
+    @property
+    def pairs_in_core(self) -> _core.Pairs:
+        """What the core has to know."""
+        rules = self.rules
+        arrays = (self.first, self.pooled, np.array([rules.n1, rules.n2]), rules.table, rules.limits)
+        first, pooled, rows, table, limits = (array[None] for array in arrays)
+        return first, pooled, rows, table, limits, rules.equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,28 +157,16 @@ class JointProblem:
     def read_along(self, order: Sequence[int]) -> list[Found]:
         """What an order says about each pair."""
         if self.p > DYNAMIC:
-            return [walk_from(pair, order) for pair in self.pairs]
+            return [read_order(pair, order) for pair in self.pairs]
         parts = zip(self.pairs, self.tables, strict=True)
         return [read_along(order, pair.base, *tables) for pair, tables in parts]
 
-    def walk(self, place: IntArray, *how: Any) -> Found:
-        """One walk from `place`, which it changes; changed and separate say what changes in some pair."""
-        spaces = [new_space(pair.first, EXHAUSTIVE) for pair in self.pairs]
-        rules = [pair.rules for pair in self.pairs]
-        real, whole, stack = map(np.stack, zip(*spaces, strict=True))
-        batch = PairBatch(
-            real,
-            whole,
-            stack,
-            np.stack([pair.pooled for pair in self.pairs]),
-            np.array([(rule.n1, rule.n2) for rule in rules]),
-            np.stack([rule.table for rule in rules]),
-            np.stack([rule.limits for rule in rules]),
-            np.zeros(len(rules), np.int64),
-        )
-        first = Workspace(real[0], whole[0], stack[0])
-        together = partial(walk, first, batch.pooled[0], rules[0], batch, self.unit)
-        return _walked(self.base, place, together, how)
+    @property
+    def pairs_in_core(self) -> _core.Pairs:
+        """What the core has to know."""
+        *parts, equal = zip(*(pair.pairs_in_core for pair in self.pairs), strict=True)
+        first, pooled, rows, table, limits = map(np.concatenate, parts)
+        return first, pooled, rows, table, limits, all(equal)
 
 
 Landscape: TypeAlias = Problem | JointProblem
@@ -204,13 +193,6 @@ class Optimum:
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
 
 
-def _walked(base: float, place: IntArray, walk: Callable[..., float], how: tuple[Any, ...]) -> Found:
-    p = len(place)
-    costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    score = base + float(walk(place, *how, costs, changed, separate))
-    return Found(tuple(place.tolist()), score, changed, separate, costs)
-
-
 def walk_from(
     problem: Landscape,
     order: Sequence[int] | IntArray,
@@ -218,16 +200,34 @@ def walk_from(
     steps: tuple[int, int] = (0, 0),
     sweeps: int = 0,
     careful: int = 0,
+    thorough: bool = True,
     grain: float = 0.0,
     far: float = FAR,
     seed: int = 0,
     to_revisit: Sequence[int] | None = None,
 ) -> Found:
-    """One walk, see `walk`; grain and far in penalties. Without steps and sweeps, what an order says."""
-    p = problem.p
+    """Anneal and insert with quick costs, twice; then insert carefully, with full costs (core/walk.h).
+
+    `steps` are those of each annealing; `sweeps` and `careful` the most sweeps of an insertion. Only variables
+    to revisit are inserted at first, and those that their moves concern, where that gains more than `grain`;
+    they are moved on until the score has risen by `far`, both in penalties. Carefully inserted are all, if
+    `thorough`, or those that take part in changes.
+    """
+    p, unit = problem.p, problem.unit
     moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
-    limits = max(grain * problem.unit, FINEST), far * problem.unit
-    return problem.walk(np.array(order, dtype=np.int64), steps, sweeps, careful, *limits, seed, moving)
+    limits = max(grain * unit, FINEST), far * unit
+    place = np.array(order, dtype=np.int64)
+    how = (steps, sweeps, careful, thorough, *limits, seed, moving)
+    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, None)
+    return read_order(problem, place)
+
+
+def read_order(problem: Landscape, order: Sequence[int] | IntArray, *, careful: bool = True) -> Found:
+    """What an order says."""
+    p, place = problem.p, np.array(order, dtype=np.int64)
+    costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    score = _core.read(problem.pairs_in_core, place, careful, costs, changed, separate)
+    return Found(tuple(place.tolist()), problem.base + score, changed, separate, costs)
 
 
 def search_orders(
@@ -241,7 +241,7 @@ def search_orders(
     `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
     """
     if _total(problem.before):
-        best = walk_from(problem, np.argsort(problem.before.sum(axis=0)))
+        best = read_order(problem, np.argsort(problem.before.sum(axis=0)))
         return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
     return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
@@ -276,14 +276,14 @@ def _edges(found: Found) -> list[Edge]:
 def _compare_all(problem: Landscape) -> Optimum:
     p, before = problem.p, problem.before
     costs, changes = problem.tabulate()
-    order, scores, last = np.empty(p, np.int64), np.empty(len(costs)), np.empty(len(costs), np.int64)
-    score = problem.base + float(best_order(costs, before, scores, last, order))
+    order, scores = np.empty(p, np.int64), np.empty(len(costs))
+    score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
     margins = {}
     for i, j in _edges(best):
         reverse = before.copy()
         reverse[i, j] = True
-        other = np.inf if before[j, i] else float(best_order(costs, reverse, scores, last, order))
+        other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
         margins[i, j] = problem.base + other - score
     return Optimum(best, 0, 0, margins)
 
@@ -386,13 +386,20 @@ def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Foun
     """Anneal, insert with quick costs, then with full ones."""
     start = respect_known(order.tolist(), problem.before)
     return walk_from(
-        problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, grain=GRAIN, seed=seed
+        problem,
+        start,
+        steps=(steps, steps),
+        sweeps=SWEEPS,
+        careful=SWEEPS,
+        thorough=False,
+        grain=GRAIN,
+        seed=seed,
     )
 
 
 def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
     """Once more from where a walk ended, without crossing hills."""
-    steps = (0, effort * problem.p**2)
+    steps = (0, min(effort * problem.p**2, MOST_LAST))
     fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
     return min(found, fine, key=lambda item: item.score)
 

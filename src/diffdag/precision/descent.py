@@ -7,30 +7,26 @@ by sweeps of coordinate descent, which find the support, and Newton steps on it,
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from diffdag._base.arrays import FloatArray
+from diffdag.precision import _descent
 
 SWEEPS = 10
 PATIENCE = 5  # times so many sweeps before a Newton step is taken even though the support still changes
 HALVINGS = 12
-FEW = 300  # up to so many unknowns the interpreter is quick enough
 
 
 def minimise(
     gram: FloatArray, target: FloatArray, values: FloatArray, penalty: float, tolerance: float, max_sweeps: int
 ) -> tuple[FloatArray, bool]:
     """The minimum, from `values` on, and whether the optimality conditions hold to `tolerance`."""
-    sweep = _sweeps if len(values) <= FEW else _compiled_sweeps()
-    values = values.copy()
+    gram, values = np.ascontiguousarray(gram), values.copy()
     gradient = gram @ values - target
     for turn in range(1, max_sweeps // SWEEPS + 1):
         before = values != 0
-        sweep(gram, gradient, values, penalty, SWEEPS)
+        _descent.sweep(gram, gradient, values, penalty, SWEEPS)
         if _kkt(gradient, values, penalty) > tolerance:
             if turn % PATIENCE and ((values != 0) != before).any():
                 continue  # the support is not found yet
@@ -39,29 +35,6 @@ def minimise(
         if _kkt(gradient, values, penalty) <= tolerance:
             return values, True
     return values, False
-
-
-@cache
-def _compiled_sweeps() -> Any:
-    """`_sweeps`, compiled on first use: numba takes a second to import and a few to compile."""
-    import numba  # noqa: PLC0415
-
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(_sweeps)
-
-
-def _sweeps(gram: FloatArray, gradient: FloatArray, values: FloatArray, penalty: float, count: int) -> None:
-    """Coordinate descent in place: first over all, then over those that are not zero."""
-    m = len(values)
-    for turn in range(count):
-        for k in range(m):
-            if turn > 0 and values[k] == 0.0:
-                continue
-            move = gram[k, k] * values[k] - gradient[k]
-            size = max(abs(move) - penalty, 0.0) / gram[k, k]
-            step = (size if move > 0 else -size) - values[k]
-            if step != 0.0:
-                values[k] += step
-                gradient += step * gram[k]
 
 
 def _newton(gram: FloatArray, target: FloatArray, values: FloatArray, penalty: float) -> FloatArray:

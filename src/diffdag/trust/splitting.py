@@ -23,6 +23,7 @@ from scipy import stats
 from diffdag._base.arrays import BoolArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
+from diffdag.ordersearch.fit import Structure, edge_of
 from diffdag.results.difference import Difference
 from diffdag.results.records import Edge
 from diffdag.tables.align import Tables
@@ -87,7 +88,6 @@ def _wider(edge: Edge, other: Edge) -> Edge:
 
 def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
     """Other orders that explain the rows about as well, by moving changed variables past each other."""
-    from diffdag.ordersearch.fit import Structure  # noqa: PLC0415 - numba takes a second to import
     from diffdag.ordersearch.search import walk_from  # noqa: PLC0415
 
     problem = fit.problem.requiring(np.zeros((fit.problem.p,) * 2, bool))
@@ -122,8 +122,6 @@ def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[in
 
 def _measured_edges(structure: Structure, first: Moments, second: Moments) -> dict[tuple[str, str], Edge]:
     """Edges with Student's intervals from regressions along an order."""
-    from diffdag.ordersearch.fit import edge_of  # noqa: PLC0415 - numba takes a second to import
-
     edges = {}
     for i, causes in structure.causes.items():
         earlier = structure.predecessors(i)

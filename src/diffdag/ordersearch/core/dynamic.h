@@ -43,10 +43,11 @@ inline void tabulate(Pair &pair, double *costs, std::int64_t *changes, Watch &wa
     }
 }
 
-// The least score of an order in which a precedes b wherever before[a, b]; `order` becomes such an order.
-inline double best_order(const double *costs, const bool *before, std::size_t p, std::int64_t *order) {
+// The least score of an order in which a precedes b wherever before[a, b]; `order` becomes such an order, and `score`
+// the least score of each set.
+inline double best_order(const double *costs, const bool *before, std::size_t p, std::int64_t *order, double *score) {
     const std::size_t sets = std::size_t{1} << p;
-    Vector score(sets, std::numeric_limits<double>::infinity());
+    std::fill_n(score, sets, std::numeric_limits<double>::infinity());
     std::vector<std::uint8_t> last(sets);
     std::vector<std::size_t> required(p);  // who has to come before each variable
     for (std::size_t i = 0; i < p; ++i)

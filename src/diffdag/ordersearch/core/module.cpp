@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 
 #include "dynamic.h"
 #include "walk.h"
@@ -34,15 +35,20 @@ Watch watch_for(const nb::object &report) {
     });
 }
 
-// The pairs of conditions; the first axis of each array is the pair.
-std::deque<Pair> make_pairs(const Numbers<3> &first, const Numbers<3> &pooled, const Numbers<2> &rows,
-                             const Numbers<3> &table, const Numbers<3> &limits, bool equal) {
+// The pairs of conditions: first and pooled scatter, rows, penalties, limits, whether variances are known to be equal.
+// The first axis of each array is the pair.
+using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers<3>, bool>;
+
+std::deque<Pair> make_pairs(const Pairs &given) {
+    const auto &[first, pooled, rows, table, limits, equal] = given;
     const std::size_t count = first.shape(0), p = first.shape(1);
-    require(count > 0 && p > 0 && first.shape(2) == p, "scatter matrices are square, one for each pair");
+    const auto by_position = [count = count, p = p](const Numbers<3> &array, std::size_t height) {
+        return array.shape(0) == count && array.shape(1) == height && array.shape(2) >= p;
+    };
+    require(count > 0 && p > 0 && first.shape(2) == p, "first: a square matrix for each pair");
     require(pooled.shape(0) == count && pooled.shape(1) == p && pooled.shape(2) == p, "pooled: like first");
     require(rows.shape(0) == count && rows.shape(1) == 2, "rows: two numbers for each pair");
-    require(table.shape(0) == count && table.shape(1) == PENALTIES && table.shape(2) >= p, "table: by pair and position");
-    require(limits.shape(0) == count && limits.shape(1) == LIMITS && limits.shape(2) >= p, "limits: by pair and position");
+    require(by_position(table, PENALTIES) && by_position(limits, LIMITS), "table, limits: by pair and position");
     std::deque<Pair> pairs;
     for (std::size_t k = 0; k < count; ++k) {
         const auto of = [k](const Numbers<3> &array, std::size_t row) {
@@ -56,38 +62,46 @@ std::deque<Pair> make_pairs(const Numbers<3> &first, const Numbers<3> &pooled, c
     return pairs;
 }
 
-double walk(const Numbers<3> &first, const Numbers<3> &pooled, const Numbers<2> &rows, const Numbers<3> &table,
-            const Numbers<3> &limits, bool equal, const Array<const bool, 2> &before, double unit,
-            const Array<std::int64_t, 1> &order, std::pair<std::size_t, std::size_t> steps, std::size_t sweeps,
-            std::size_t careful, double grain, double far, std::uint64_t seed, const Array<const bool, 1> &restless,
-            const Array<double, 1> &costs, const Array<bool, 2> &changed, const Array<bool, 1> &separate,
-            const nb::object &report) {
-    std::deque<Pair> pairs = make_pairs(first, pooled, rows, table, limits, equal);
-    const std::size_t p = first.shape(1);
-    require(before.shape(0) == p && before.shape(1) == p, "before: by variable and variable");
-    require(order.shape(0) == p && restless.shape(0) == p && costs.shape(0) == p && separate.shape(0) == p &&
-                changed.shape(0) == p && changed.shape(1) == p,
-            "order, restless, costs, changed, separate: by variable");
+void check_order(const Array<std::int64_t, 1> &order, std::size_t p) {
     std::vector<bool> met(p, false);
+    require(order.shape(0) == p, "order: each variable once");
     for (std::size_t t = 0; t < p; ++t) {
         const std::int64_t v = order(t);
         require(v >= 0 && v < static_cast<std::int64_t>(p) && !met[static_cast<std::size_t>(v)],
                 "order: each variable once");
         met[static_cast<std::size_t>(v)] = true;
     }
-    const Plan plan{unit, {steps.first, steps.second}, sweeps, careful, grain, far, seed};
+}
+
+void walk(const Pairs &given, const Array<const bool, 2> &before, double unit, const Array<std::int64_t, 1> &order,
+          std::pair<std::size_t, std::size_t> steps, std::size_t sweeps, std::size_t careful, bool thorough, double grain,
+          double far, std::uint64_t seed, const Array<const bool, 1> &restless, const nb::object &report) {
+    std::deque<Pair> pairs = make_pairs(given);
+    const std::size_t p = pairs[0].view.p;
+    require(before.shape(0) == p && before.shape(1) == p && restless.shape(0) == p, "before, restless: by variable");
+    check_order(order, p);
+    const Plan plan{unit, {steps.first, steps.second}, sweeps, careful, thorough, grain, far, seed};
     Watch watch = watch_for(report);
     nb::gil_scoped_release unlocked;
     Walker walker(pairs, before.data(), plan, watch);
-    return walker.walk(order.data(), std::vector<bool>(restless.data(), restless.data() + p),
-                       {costs.data(), changed.data(), separate.data()});
+    walker.walk(order.data(), std::vector<bool>(restless.data(), restless.data() + p));
 }
 
-void tabulate_costs(const Numbers<3> &first, const Numbers<3> &pooled, const Numbers<2> &rows, const Numbers<3> &table,
-                    const Numbers<3> &limits, bool equal, const Array<double, 2> &costs,
-                    const Array<std::int64_t, 2> &changes, const nb::object &report) {
-    std::deque<Pair> pairs = make_pairs(first, pooled, rows, table, limits, equal);
-    const std::size_t p = first.shape(1);
+double read_order(const Pairs &given, const Array<std::int64_t, 1> &order, bool careful, const Array<double, 1> &costs,
+                  const Array<bool, 2> &changed, const Array<bool, 1> &separate) {
+    std::deque<Pair> pairs = make_pairs(given);
+    const std::size_t p = pairs[0].view.p;
+    check_order(order, p);
+    require(costs.shape(0) == p && separate.shape(0) == p && changed.shape(0) == p && changed.shape(1) == p,
+            "costs, changed, separate: by variable");
+    nb::gil_scoped_release unlocked;
+    return read(pairs, order.data(), careful, costs.data(), changed.data(), separate.data());
+}
+
+void tabulate_costs(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
+                    const nb::object &report) {
+    std::deque<Pair> pairs = make_pairs(given);
+    const std::size_t p = pairs[0].view.p;
     require(pairs.size() == 1 && p < 32, "one pair, of fewer than 32 variables");
     require(costs.shape(0) == std::size_t{1} << p && costs.shape(1) == p && changes.shape(0) == costs.shape(0) &&
                 changes.shape(1) == p,
@@ -97,22 +111,23 @@ void tabulate_costs(const Numbers<3> &first, const Numbers<3> &pooled, const Num
     tabulate(pairs[0], costs.data(), changes.data(), watch);
 }
 
-double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, const Array<std::int64_t, 1> &order) {
+double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, const Array<std::int64_t, 1> &order,
+                   const Array<double, 1> &scores) {
     const std::size_t p = costs.shape(1);
     require(p < 32 && costs.shape(0) == std::size_t{1} << p, "costs: by set and variable");
     require(before.shape(0) == p && before.shape(1) == p && order.shape(0) == p, "before, order: by variable");
+    require(scores.shape(0) == costs.shape(0), "scores: by set");
     nb::gil_scoped_release unlocked;
-    return best_order(costs.data(), before.data(), p, order.data());
+    return best_order(costs.data(), before.data(), p, order.data(), scores.data());
 }
 
 }  // namespace
 
 NB_MODULE(_core, m) {
     m.doc() = "The search over orders, compiled.";
-    m.def("walk", &walk, "first"_a, "pooled"_a, "rows"_a, "table"_a, "limits"_a, "equal"_a, "before"_a, "unit"_a,
-          "order"_a, "steps"_a, "sweeps"_a, "careful"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "costs"_a,
-          "changed"_a, "separate"_a, "report"_a.none());
-    m.def("tabulate", &tabulate_costs, "first"_a, "pooled"_a, "rows"_a, "table"_a, "limits"_a, "equal"_a, "costs"_a,
-          "changes"_a, "report"_a.none());
-    m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a);
+    m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a, "steps"_a, "sweeps"_a, "careful"_a, "thorough"_a,
+          "grain"_a, "far"_a, "seed"_a, "restless"_a, "report"_a.none());
+    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "costs"_a, "changed"_a, "separate"_a);
+    m.def("tabulate", &tabulate_costs, "pairs"_a, "costs"_a, "changes"_a, "report"_a.none());
+    m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a, "scores"_a);
 }

@@ -21,8 +21,13 @@ namespace diffdag {
 
 constexpr std::size_t EXHAUSTIVE = 12;  // up to so many predecessors all change sets are looked at
 constexpr int ROUNDS = 20;
-constexpr double SUSPECT = 0.25;      // share of their penalty that two variances have to gain to be looked at closely
-constexpr double SMALL_TABLE = 5.0;   // rows, in penalties, below which that is not enough
+constexpr double SMALL_TABLE = 5.0;   // rows, in penalties, below which the suspicion below is not asked for
+constexpr std::size_t MANY = 14;      // with more predecessors than this a close look at two variances takes long:
+constexpr double HOPELESS = 0.5;      // there they are given up if they lack this share of their penalty after a round
+
+// The share of their penalty that two variances have to gain at the solution for one, to be looked at closely.
+inline double suspect(std::size_t t) { return t <= MANY ? 0.25 : 0.5; }
+
 constexpr double NEGLIGIBLE = 1e-3;   // differences of costs up to this are not worth another round
 
 // What the score is made of, by number of predecessors.
@@ -180,7 +185,7 @@ class Pair {
         Cost best{cost_of_one(set_.left, t) + penalty, set_.size, false};
         if (rules_.equal) return best;
         Residuals both = shared_residuals(t);
-        if (cost_of_two(both, t) + penalty > best.value - SUSPECT * extra) {
+        if (cost_of_two(both, t) + penalty > best.value - suspect(t) * extra) {
             // In a small table a large change can pass for noise: then the bound by separate regressions decides.
             if (std::min(rules_.n1, rules_.n2) > SMALL_TABLE * rules_.change[t]) return best;
             both = free_residuals(t);
@@ -197,6 +202,10 @@ class Pair {
                 if (cost < best.value) {
                     best = {cost, set_.size, true};
                     kept_ = set_.chosen;
+                }
+                if (t > MANY && cost > best.value + HOPELESS * extra) {
+                    set_.chosen = kept_;
+                    return best;
                 }
                 if (cost > before - NEGLIGIBLE) break;
                 before = cost;

@@ -37,10 +37,12 @@ struct View {
     Places order, place;  // the variable at each position, the position of each variable
 
     View(const double *first, const double *both, std::size_t p)
-        : p(p), own(p, p), pooled(p, p), R(p, p), Y(p, p), K(p, p), W(p + 1, p), order(p), place(p), left_(p) {
+        : p(p), own(p, p), pooled(p, p), R(p, p), Y(p, p), K(p, p), W(p + 1, p), order(p), place(p),
+          upper_(p, p), columns_(p, p), diagonal_(p) {
         for (std::size_t i = 0; i < p; ++i) {
             std::copy_n(first + i * p, p, own[i]);
             std::copy_n(both + i * p, p, pooled[i]);
+            diagonal_[i] = own[i][i];
         }
     }
 
@@ -50,29 +52,31 @@ struct View {
 
     // Work out the view from scratch along `order`: O(p^3).
     void look() {
-        for (std::size_t k = 0; k < p; ++k) W[0][k] = own[k][k];
+        for (std::size_t t = 0; t < p; ++t) place[at(t)] = static_cast<std::int64_t>(t);
+        std::copy_n(diagonal_.begin(), p, W[0]);
         for (std::size_t s = 0; s < p; ++s) {
             const std::size_t a = at(s);
-            place[a] = static_cast<std::int64_t>(s);
-            std::copy_n(pooled[a], p, R[s]);
-            std::copy_n(own[a], p, Y[s]);
-            subtract_rows(R[s], R, a, R, s, p);
-            subtract_rows(Y[s], R, a, Y, s, p);
+            // Row s of R by position, then by variable.
+            double *row = upper_[s];
+            for (std::size_t u = s; u < p; ++u) row[u] = pooled[a][at(u)];
+            subtract_rows(row + s, upper_, s, upper_, s, p - s, s);
             // Validation refuses collinear columns; what rounding leaves of a nearly collinear one stays positive.
-            const double root = std::sqrt(std::max(R[s][a], 1e-14 * pooled[a][a]));
-            for (std::size_t k = 0; k < p; ++k) {
-                R[s][k] /= root;
-                Y[s][k] /= root;
-            }
-            for (std::size_t u = 0; u < s; ++u) R[s][at(u)] = 0.0;
-            R[s][a] = root;
+            const double root = std::sqrt(std::max(row[s], 1e-14 * pooled[a][a]));
+            row[s] = root;
+            for (std::size_t u = s + 1; u < p; ++u) row[u] /= root;
+            for (std::size_t u = 0; u < p; ++u) R[s][at(u)] = u < s ? 0.0 : row[u];
+            std::copy_n(own[a], p, Y[s]);
+            subtract_rows(Y[s], upper_, s, Y, s, p);
+            for (std::size_t k = 0; k < p; ++k) Y[s][k] /= root;
             minus_square(W[s + 1], W[s], Y[s], p);
         }
-        for (std::size_t s = 0; s < p; ++s) {  // K = Y R^-1, row by row
-            std::copy_n(Y[s], p, left_.data());
-            for (std::size_t u = 0; u <= s; ++u) {
-                K[s][u] = left_[at(u)] / length(u);
-                subtract(left_.data(), K[s][u], R[u], p);
+        for (std::size_t u = 0; u < p; ++u) {  // K R = Y, column by column; K is symmetric
+            double *column = columns_[u];
+            for (std::size_t s = u; s < p; ++s) column[s] = Y[s][at(u)];
+            subtract_rows(column + u, upper_, u, columns_, u, p - u, u);
+            for (std::size_t s = u; s < p; ++s) {
+                column[s] /= upper_[u][u];
+                K[s][u] = column[s];
             }
         }
     }
@@ -115,7 +119,8 @@ struct View {
     }
 
   private:
-    Vector left_;
+    Matrix upper_, columns_;  // R by position, and K by columns
+    Vector diagonal_;
 };
 
 }  // namespace diffdag

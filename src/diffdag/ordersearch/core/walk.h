@@ -23,16 +23,11 @@ struct Plan {
     double unit;              // the penalty of a change
     std::size_t steps[2];     // of each annealing
     std::size_t sweeps;       // the most sweeps of an insertion,
-    std::size_t careful;      // and of the last one, with full costs
+    std::size_t careful;      // and of the last one, with full costs,
+    bool thorough;            // of all variables, not only of those that take part in changes
     double grain;             // what a move has to gain
     double far;               // a variable is moved on until the score has risen by this
     std::uint64_t seed;
-};
-
-// What an order says, by variable; changed is [effect, cause]. Of several pairs: what changes in some pair.
-struct Reading {
-    double *costs;
-    bool *changed, *separate;
 };
 
 // Costs by variable and set of predecessors. A set is known by the exclusive or of random numbers, one for each
@@ -69,6 +64,41 @@ class Memory {
     }
 };
 
+// Cost at position t, summed over the pairs; `visit` is shown each pair with its own.
+template <typename Visit> double cost_in_all(std::deque<Pair> &pairs, std::size_t t, bool careful, Visit visit) {
+    double sum = 0.0;
+    for (Pair &pair : pairs) {
+        const Cost own = careful ? pair.full(t) : pair.quick(t);
+        sum += own.value;
+        visit(pair, own);
+    }
+    return sum;
+}
+
+// What an order says, by variable: costs, changes [effect, cause] and whether variances differ; of several pairs, in
+// some pair. Returned is the score, without the part that is the same for all orders.
+inline double read(std::deque<Pair> &pairs, const std::int64_t *order, bool careful, double *costs, bool *changed,
+                   bool *separate) {
+    const std::size_t p = pairs[0].view.p;
+    for (Pair &pair : pairs) {
+        std::copy_n(order, p, pair.view.order.begin());
+        pair.view.look();
+    }
+    std::fill_n(changed, p * p, false);
+    std::fill_n(separate, p, false);
+    double score = 0.0;
+    for (std::size_t t = 0; t < p; ++t) {
+        const std::size_t i = pairs[0].view.at(t);
+        costs[i] = cost_in_all(pairs, t, careful, [&](const Pair &pair, const Cost &own) {
+            separate[i] |= own.separate;
+            for (std::size_t u = 0; u < own.changes; ++u)
+                changed[i * p + static_cast<std::size_t>(pair.changes()[u])] = true;
+        });
+        score += costs[i];
+    }
+    return score;
+}
+
 class Walker {
   public:
     // before[a, b]: a has to precede b.
@@ -76,11 +106,11 @@ class Walker {
         : pairs_(pairs), before_(before), plan_(plan), watch_(watch), random_(plan.seed), p_(pairs[0].view.p), cost_(p_) {}
 
     // Anneal and insert with quick costs, twice; then insert carefully, with full costs. Only restless variables are
-    // inserted, and those that their moves concern. `order` is changed in place; returned is the score, without the
-    // part that is the same for all orders.
-    double walk(std::int64_t *order, std::vector<bool> restless, const Reading &reading) {
+    // inserted, and those that their moves concern. `order` is changed in place.
+    void walk(std::int64_t *order, std::vector<bool> restless) {
         restless_ = std::move(restless);
-        take(order);
+        for (Pair &pair : pairs_) std::copy_n(order, p_, pair.view.order.begin());
+        look();
         double best = total();
         for (std::size_t leg = 0; leg < 2; ++leg) {
             if (plan_.steps[leg] > 0) {
@@ -96,10 +126,12 @@ class Walker {
                 take(order);
             }
         }
-        restless_.assign(p_, true);
-        insert(plan_.careful, true, std::min(plan_.far, NEAR * plan_.unit));
+        if (plan_.careful > 0) {
+            restless_.assign(p_, plan_.thorough);
+            for (std::size_t t = 0; t < p_ && !plan_.thorough; ++t) disturb(t, 0.0, true);
+            insert(plan_.careful, true, std::min(plan_.far, NEAR * plan_.unit));
+        }
         std::copy_n(view().order.begin(), p_, order);
-        return read(reading);
     }
 
   private:
@@ -109,38 +141,37 @@ class Walker {
     Watch &watch_;
     Random random_;
     std::size_t p_;
-    Vector cost_;  // at each position
+    Vector cost_;            // at each position
+    std::size_t swaps_ = 0;  // since the view was worked out
     std::vector<bool> restless_;
+    Places about_;
 
     const View &view() const { return pairs_[0].view; }
     bool precedes(std::size_t a, std::size_t b) const { return before_[a * p_ + b]; }
 
     void take(const std::int64_t *order) {
+        if (std::equal(order, order + p_, view().order.begin())) return;
         for (Pair &pair : pairs_) std::copy_n(order, p_, pair.view.order.begin());
         look();
     }
     void look() {
         for (Pair &pair : pairs_) pair.view.look();
+        swaps_ = 0;
+    }
+    void refresh() {
+        if (swaps_ >= REFRESH) look();
     }
     void swap(std::size_t t) {
         for (Pair &pair : pairs_) pair.view.swap(t);
+        ++swaps_;
     }
     void move(std::size_t start, std::size_t end) {
-        for (Pair &pair : pairs_) pair.view.move(start, end);
+        for (std::size_t t = start; t < end; ++t) swap(t);
+        for (std::size_t t = start; t > end; --t) swap(t - 1);
     }
 
-    // Cost at position t in all pairs; `visit` is shown each pair with its own.
-    template <typename Visit> double cost(std::size_t t, bool careful, Visit visit) {
-        double sum = 0.0;
-        for (Pair &pair : pairs_) {
-            const Cost own = careful ? pair.full(t) : pair.quick(t);
-            sum += own.value;
-            visit(pair, own);
-        }
-        return sum;
-    }
     double cost(std::size_t t, bool careful) {
-        return cost(t, careful, [](const Pair &, const Cost &) {});
+        return cost_in_all(pairs_, t, careful, [](const Pair &, const Cost &) {});
     }
     double total() {
         double score = 0.0;
@@ -152,20 +183,16 @@ class Walker {
                            [t](const Pair &pair) { return pair.nothing_pays_after_swap(t); });
     }
 
-    double read(const Reading &reading) {
-        std::fill_n(reading.changed, p_ * p_, false);
-        std::fill_n(reading.separate, p_, false);
-        double score = 0.0;
-        for (std::size_t t = 0; t < p_; ++t) {
-            const std::size_t i = view().at(t);
-            reading.costs[i] = cost(t, true, [&](const Pair &pair, const Cost &own) {
-                reading.separate[i] |= own.separate;
-                for (std::size_t u = 0; u < own.changes; ++u)
-                    reading.changed[i * p_ + static_cast<std::size_t>(pair.changes()[u])] = true;
-            });
-            score += reading.costs[i];
-        }
-        return score;
+    // Work out the cost at a position; if it is not what it was, make those restless that it is about.
+    void disturb(std::size_t t, double before, bool careful) {
+        about_.clear();
+        cost_[t] = cost_in_all(pairs_, t, careful, [&](const Pair &pair, const Cost &own) {
+            about_.insert(about_.end(), pair.changes().begin(),
+                          pair.changes().begin() + static_cast<std::ptrdiff_t>(own.changes));
+        });
+        if (std::abs(cost_[t] - before) <= 1e-9) return;
+        restless_[view().at(t)] = true;
+        for (const std::int64_t cause : about_) restless_[static_cast<std::size_t>(cause)] = true;
     }
 
     struct Trial {
@@ -195,7 +222,6 @@ class Walker {
         std::vector<bool> known(p_, false);
         Memory memory(view(), random_);
         for (std::size_t t = 0; t < p_; ++t) cost_[t] = cost(t, false);
-        std::size_t swaps = 0;
         double heat = 1 / (hot * plan_.unit);
         const double cooling = std::exp(std::log(hot / COLD) / static_cast<double>(steps));
         for (std::size_t step = 0; step < steps; ++step) {
@@ -219,20 +245,18 @@ class Walker {
                 std::swap(lower[t], cost_[t + 1]);
                 known[t + 1] = false;
                 if (t > 0) known[t - 1] = false;
-                if (++swaps % REFRESH == 0) look();
+                refresh();
             } else if (swapped) {
                 swap(t);
             }
         }
-        look();
     }
 
     // Sweep until nothing moves.
     void insert(std::size_t sweeps, bool careful, double far) {
         for (std::size_t sweep = 0; sweep < sweeps; ++sweep) {
-            const bool moved = insert_each(careful, far);
-            look();
-            if (!moved) break;
+            if (!insert_each(careful, far)) break;
+            refresh();
         }
     }
 
@@ -254,18 +278,8 @@ class Walker {
             move(start, target);
             if (target == start) continue;
             moved = true;
-            for (std::size_t t = std::min(start, target); t <= std::max(start, target); ++t) {
-                std::vector<std::int64_t> about;
-                const double value = cost(t, careful, [&](const Pair &pair, const Cost &own) {
-                    about.insert(about.end(), pair.changes().begin(),
-                                 pair.changes().begin() + static_cast<std::ptrdiff_t>(own.changes));
-                });
-                if (std::abs(value - cost_[t]) > 1e-9) {
-                    restless_[view().at(t)] = true;
-                    for (const std::int64_t cause : about) restless_[static_cast<std::size_t>(cause)] = true;
-                }
-                cost_[t] = value;
-            }
+            for (std::size_t t = std::min(start, target); t <= std::max(start, target); ++t)
+                disturb(t, cost_[t], careful);
         }
         return moved;
     }

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.stats import norm
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag.ordersearch.core.compiled import compiled, inner
+from diffdag.precision import _descent
 from diffdag.precision.problem import standardise
 from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.moments import Moments
@@ -90,11 +90,13 @@ def difference_tests(
         others = np.delete(np.arange(p), target)
         grams = np.ascontiguousarray(sigmas[:, others[:, None], others])
         cross = np.ascontiguousarray(sigmas[:, others, target])
-        slopes = _fused_regression(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate)
+        slopes = np.zeros_like(cross)
+        _descent.fused_lasso(grams, cross, sparsity * rate, fusion * rate, TOLERANCE * rate, SWEEPS, slopes)
         noise = _noise(grams, cross, sigmas[:, target, target], slopes, rows)
-        start = np.linalg.inv(grams) if min(rows) > p else np.zeros_like(grams)
+        directions = np.linalg.inv(grams) if min(rows) > p else np.zeros_like(grams)
         near, wide = slack[0] * balance * rate, slack[1] * rate
-        directions = _solve_columns(grams, rows / rows.mean(), start, near, wide)
+        how = COLUMN_TOLERANCE, COLUMN_SWEEPS, WIDENINGS
+        _descent.fused_directions(grams, rows / rows.mean(), near, wide, *how, directions)
         residual = cross - np.einsum("kij,kj->ki", grams, slopes)
         single = slopes + np.einsum("kij,ki->kj", directions, residual)
         spread = np.einsum("kij,kil,klj->kj", directions, grams, directions)
@@ -121,98 +123,6 @@ def _noise(
         left = float(totals[k] - 2 * beta @ cross[k, chosen] + beta @ gram @ beta)
         variances[k] = max(left, 1e-12 * totals[k]) * rows[k] / max(freedom, 1.0)
     return variances
-
-
-@inner
-def _soft(value: float, amount: float) -> float:
-    return math.copysign(max(abs(value) - amount, 0.0), value)
-
-
-@compiled
-def _fused_regression(
-    grams: FloatArray, cross: FloatArray, sparsity: float, fusion: float, tolerance: float
-) -> FloatArray:
-    """The fused lasso by descent on the two coefficients of one variable at a time, each time exactly."""
-    q = cross.shape[1]
-    slopes = np.zeros((2, q))
-    residual = cross.copy()
-    for _ in range(SWEEPS):
-        largest = 0.0
-        for j in range(q):
-            a, b = grams[0, j, j], grams[1, j, j]
-            c, d = residual[0, j] + a * slopes[0, j], residual[1, j] + b * slopes[1, j]
-            # Where the first is larger, the fused penalty pulls it down and the second up; or the reverse.
-            x, y = _soft(c - fusion, sparsity) / a, _soft(d + fusion, sparsity) / b
-            if x <= y:
-                x, y = _soft(c + fusion, sparsity) / a, _soft(d - fusion, sparsity) / b
-                if x >= y:
-                    x = y = _soft(c + d, 2 * sparsity) / (a + b)
-            for k, step in ((0, x - slopes[0, j]), (1, y - slopes[1, j])):
-                if step != 0.0:
-                    slopes[k, j] += step
-                    largest = max(largest, abs(step) * grams[k, j, j])
-                    for i in range(q):
-                        residual[k, i] -= step * grams[k, j, i]
-        if largest <= tolerance:
-            break
-    return slopes
-
-
-@compiled
-def _solve_columns(
-    grams: FloatArray, share: FloatArray, start: FloatArray, slack: float, wide: float
-) -> FloatArray:
-    """``M_1`` and ``M_2``, shape (2, q, q), by descent on the dual; bounds without a solution are doubled."""
-    directions = start.copy()
-    for j in range(start.shape[1]):
-        near, far = slack, wide
-        for _ in range(WIDENINGS):
-            directions[:, :, j] = start[:, :, j]
-            if _descend(grams, share, directions, j, near, far) <= COLUMN_TOLERANCE:
-                break
-            near, far = 2 * near, 2 * far
-    return directions
-
-
-@inner
-def _descend(
-    grams: FloatArray, share: FloatArray, columns: FloatArray, j: int, near: float, far: float
-) -> float:
-    """Improve column j in place; how far the worst constraint is broken, as a share of its bound.
-
-    The dual variables are ``u`` and ``v`` with ``m_1 = share_1 (v + u)`` and ``m_2 = share_2 (v - u)``.
-    """
-    q = columns.shape[1]
-    a, b = share[0], share[1]
-    r1, r2 = np.zeros(q), np.zeros(q)
-    for i in range(q):
-        r1 += grams[0, i] * columns[0, i, j]
-        r2 += grams[1, i] * columns[1, i, j]
-    for _ in range(COLUMN_SWEEPS):
-        moved = 0.0
-        for i in range(q):
-            curve = a * grams[0, i, i] + b * grams[1, i, i]
-            u = (columns[0, i, j] / a - columns[1, i, j] / b) / 2
-            step = _soft(u - (r1[i] - r2[i]) / curve, near / curve) - u
-            v = (columns[0, i, j] / a + columns[1, i, j] / b) / 2
-            if step != 0.0:
-                moved = max(moved, abs(step) * curve / near) if near > 0 else moved
-                r1 += a * step * grams[0, i]
-                r2 -= b * step * grams[1, i]
-                u += step
-            target = 2.0 if i == j else 0.0
-            step = _soft(v - (r1[i] + r2[i] - target) / curve, far / curve) - v
-            if step != 0.0:
-                moved = max(moved, abs(step) * curve / far) if far > 0 else moved
-                r1 += a * step * grams[0, i]
-                r2 += b * step * grams[1, i]
-                v += step
-            columns[0, i, j], columns[1, i, j] = a * (v + u), b * (v - u)
-        if moved <= COLUMN_TOLERANCE:
-            break
-    near_miss = float(np.abs(r1 - r2).max()) - near
-    r1[j] -= 2.0
-    return max(0.0, near_miss, float(np.abs(r1 + r2).max()) - far) / max(near, 1e-9)
 
 
 def belilovsky(first: Moments, second: Moments) -> BoolArray:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
+from diffdag.ordersearch.core import _core
+from diffdag.ordersearch.search import Problem, walk_from
 from diffdag.results.records import Check
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ Pair = tuple[int, int]
 
 def check_reversals(fit: Fit) -> Check | None:
     """Whether one reversed edge explains the data with fewer changes; None where orders cannot be compared."""
-    from diffdag.ordersearch.search import Problem  # noqa: PLC0415 - numba takes a second to import
-
     first, second, names = fit.first, fit.second, fit.first.names
     few = len(names) <= FEW and not (fit.method == "order" and "order" in fit.settings.known)
     if min(first.n, second.n) <= len(names) + 2 or not (few or fit.method == "order"):
@@ -75,13 +75,11 @@ class AllOrders:
     """Least costs of all sets of variables, by dynamic programming; a number's bits say who is in a set."""
 
     def __init__(self, problem: Problem) -> None:
-        from diffdag.ordersearch.core.dynamic import best_order  # noqa: PLC0415
-
         p, sets = problem.p, 1 << problem.p
         self.problem = problem
         costs, _ = problem.tabulate()
-        self.before, last, order = np.empty(sets), np.empty(sets, np.int64), np.empty(p, np.int64)
-        self.best = float(best_order(costs, problem.rules.before, self.before, last, order))
+        self.before = np.empty(sets)
+        self.best = _core.best_order(costs, problem.rules.before, np.empty(p, np.int64), self.before)
         self.behind = _behind(costs)
 
     def saved(self) -> dict[Pair, float]:
@@ -224,8 +222,6 @@ def _node_cost(
 
 def _saved_nearby(problem: Problem, fit: Fit) -> dict[Pair, float]:
     """What a reversal of each changed pair saves at most, where the rest of the order is that of the fit."""
-    from diffdag.ordersearch.search import walk_from  # noqa: PLC0415 - numba takes a second to import
-
     place, result = {name: k for k, name in enumerate(fit.first.names)}, fit.difference
     order = [place[name] for name in fit.search_order or fit.first.names]
     strength = {edge: abs(edge.delta or 0.0) / (edge.stderr or 1.0) for edge in result.edge_list}

@@ -1,0 +1,35 @@
+"""Types of the compiled core; see module.cpp."""
+
+from collections.abc import Callable
+
+from diffdag._base.arrays import BoolArray, FloatArray, IntArray
+
+# First and pooled scatter, rows, penalties and limits of each pair, and whether variances are equal.
+Pairs = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, bool]
+Report = Callable[[float], object] | None
+
+def walk(
+    pairs: Pairs,
+    before: BoolArray,
+    unit: float,
+    order: IntArray,
+    steps: tuple[int, int],
+    sweeps: int,
+    careful: int,
+    thorough: bool,
+    grain: float,
+    far: float,
+    seed: int,
+    restless: BoolArray,
+    report: Report,
+) -> None: ...
+def read(
+    pairs: Pairs,
+    order: IntArray,
+    careful: bool,
+    costs: FloatArray,
+    changed: BoolArray,
+    separate: BoolArray,
+) -> float: ...
+def tabulate(pairs: Pairs, costs: FloatArray, changes: IntArray, report: Report) -> None: ...
+def best_order(costs: FloatArray, before: BoolArray, order: IntArray, scores: FloatArray) -> float: ...
