@@ -4,6 +4,8 @@
 // order of the set S is F(S) = min over i in S of F(S - i) + cost(i | S - i).
 #pragma once
 
+#include <numeric>
+
 #include "node.h"
 #include "watch.h"
 
@@ -15,15 +17,16 @@ constexpr std::size_t VISITS = 1024;  // sets visited before the view is worked 
 // a change set says that the variances differ. Sets are visited in the order of a Gray code: each differs from the
 // last by one variable.
 inline void tabulate(Pair &pair, double *costs, std::int64_t *changes, Watch &watch) {
-    View &view = pair.view;
+    const View &view = pair.view;
     const std::size_t p = view.p, sets = std::size_t{1} << p;
-    for (std::size_t t = 0; t < p; ++t) view.order[t] = static_cast<std::int64_t>(t);
-    view.look();
+    Places order(p);
+    std::iota(order.begin(), order.end(), 0);
+    pair.take(order.data());
     std::size_t members = 0, t = 0;
     for (std::size_t count = 1; count <= sets; ++count) {
         watch.look(static_cast<double>(count) / static_cast<double>(sets));
         for (std::size_t position = t; position < p; ++position) {
-            view.move(position, t);
+            pair.move(position, t);
             const Cost cost = pair.full(t);
             std::int64_t changed = std::int64_t{cost.separate} << p;
             for (std::size_t u = 0; u < cost.changes; ++u) changed |= std::int64_t{1} << pair.changes()[u];
@@ -36,10 +39,10 @@ inline void tabulate(Pair &pair, double *costs, std::int64_t *changes, Watch &wa
         const bool leaves = members >> changing & 1;
         const auto at = static_cast<std::size_t>(view.place[changing]);
         if (leaves) --t;
-        view.move(at, t);
+        pair.move(at, t);
         if (!leaves) ++t;
         members ^= std::size_t{1} << changing;
-        if (count % VISITS == 0) view.look();
+        if (count % VISITS == 0) pair.look();
     }
 }
 

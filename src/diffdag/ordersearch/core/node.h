@@ -16,6 +16,7 @@
 #pragma once
 
 #include "change_set.h"
+#include "columns.h"
 
 namespace diffdag {
 
@@ -57,6 +58,7 @@ struct Residuals {
 // Inner products of the candidates at position t with one variance for both conditions.
 struct SharedGeometry {
     const View &view;
+    Columns &columns;
     std::size_t t;
 
     double width(std::size_t l) const { return view.W[t][l]; }
@@ -66,8 +68,12 @@ struct SharedGeometry {
         return value;
     }
     void column(std::size_t l, double *out) const {
-        std::copy_n(view.own[l], view.p, out);
-        subtract_rows(out, view.Y, l, view.Y, t, view.p);
+        if (t <= MANY) {
+            std::copy_n(view.own[l], view.p, out);
+            subtract_rows(out, view.Y, l, view.Y, t, view.p);
+        } else {
+            std::copy_n(columns.at(view, t, l), view.p, out);
+        }
     }
 };
 
@@ -150,13 +156,32 @@ class WeightedGeometry {
 // One pair of conditions along an order, and the costs at its positions.
 class Pair {
   public:
-    View view;
+    const View &view = view_;
 
     Pair(const double *first, const double *pooled, std::size_t p, const Rules &rules)
-        : view(first, pooled, p), rules_(rules), set_(p, EXHAUSTIVE), weighted_(view), solved_(p), shift_(p), kept_(p + 1) {}
+        : view_(first, pooled, p), rules_(rules), columns_(p), set_(p, EXHAUSTIVE), weighted_(view), solved_(p), shift_(p), kept_(p + 1) {}
     Pair(Pair &&) = delete;  // the geometry refers to the view
 
-    const Rules &rules() const { return rules_; }
+    // Take an order, and work out the view along it.
+    void take(const std::int64_t *order) {
+        std::copy_n(order, view_.p, view_.order.begin());
+        look();
+    }
+    void look() {
+        view_.look();
+        columns_.clear();
+    }
+    // Exchange the variables at positions t and t + 1.
+    void swap(std::size_t t) {
+        columns_.before_swap(view_, t);
+        view_.swap(t);
+    }
+    // Bring the variable at one position to another; those between make room.
+    void move(std::size_t start, std::size_t end) {
+        for (std::size_t t = start; t < end; ++t) swap(t);
+        for (std::size_t t = start; t > end; --t) swap(t - 1);
+    }
+
     // The changes at the position looked at last.
     const Places &changes() const { return set_.chosen; }
 
@@ -216,7 +241,9 @@ class Pair {
     }
 
   private:
+    View view_;
     Rules rules_;
+    Columns columns_;
     ChangeSet set_;
     WeightedGeometry weighted_;
     Vector solved_, shift_;  // what changed effects, or weights, do to the shared coefficients
@@ -255,7 +282,8 @@ class Pair {
         for (std::size_t k = 0; k < view.p; ++k) set_.g[k] = r * view.Y[t][k];
         std::copy_n(view.W[t], view.p, set_.width.begin());
         std::fill(set_.exact.begin(), set_.exact.end(), true);
-        select({t, r * r, rules_.free[t], rules_.change[t], rules_.pays[t], 0.0}, SharedGeometry{view, t}, exhaustive);
+        select({t, r * r, rules_.free[t], rules_.change[t], rules_.pays[t], 0.0},
+               SharedGeometry{view_, columns_, t}, exhaustive);
         return rules_.change[t] * static_cast<double>(set_.size);
     }
 

@@ -112,12 +112,6 @@ struct View {
         place[at(t + 1)] = static_cast<std::int64_t>(t + 1);
     }
 
-    // Bring the variable at one position to another; those between make room.
-    void move(std::size_t start, std::size_t end) {
-        for (std::size_t t = start; t < end; ++t) swap(t);
-        for (std::size_t t = start; t > end; --t) swap(t - 1);
-    }
-
   private:
     Matrix upper_, columns_;  // R by position, and K by columns
     Vector diagonal_;

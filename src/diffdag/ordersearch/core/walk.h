@@ -80,10 +80,7 @@ template <typename Visit> double cost_in_all(std::deque<Pair> &pairs, std::size_
 inline double read(std::deque<Pair> &pairs, const std::int64_t *order, bool careful, double *costs, bool *changed,
                    bool *separate) {
     const std::size_t p = pairs[0].view.p;
-    for (Pair &pair : pairs) {
-        std::copy_n(order, p, pair.view.order.begin());
-        pair.view.look();
-    }
+    for (Pair &pair : pairs) pair.take(order);
     std::fill_n(changed, p * p, false);
     std::fill_n(separate, p, false);
     double score = 0.0;
@@ -109,8 +106,7 @@ class Walker {
     // inserted, and those that their moves concern. `order` is changed in place.
     void walk(std::int64_t *order, std::vector<bool> restless) {
         restless_ = std::move(restless);
-        for (Pair &pair : pairs_) std::copy_n(order, p_, pair.view.order.begin());
-        look();
+        for (Pair &pair : pairs_) pair.take(order);
         double best = total();
         for (std::size_t leg = 0; leg < 2; ++leg) {
             if (plan_.steps[leg] > 0) {
@@ -151,18 +147,18 @@ class Walker {
 
     void take(const std::int64_t *order) {
         if (std::equal(order, order + p_, view().order.begin())) return;
-        for (Pair &pair : pairs_) std::copy_n(order, p_, pair.view.order.begin());
-        look();
+        for (Pair &pair : pairs_) pair.take(order);
+        swaps_ = 0;
     }
     void look() {
-        for (Pair &pair : pairs_) pair.view.look();
+        for (Pair &pair : pairs_) pair.look();
         swaps_ = 0;
     }
     void refresh() {
         if (swaps_ >= REFRESH) look();
     }
     void swap(std::size_t t) {
-        for (Pair &pair : pairs_) pair.view.swap(t);
+        for (Pair &pair : pairs_) pair.swap(t);
         ++swaps_;
     }
     void move(std::size_t start, std::size_t end) {
