@@ -24,6 +24,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 SOURCE = ROOT / "src" / "diffdag"
 # Everything a user needs besides Python: templates, styles, scripts, the embedded data, the mark of types.
 NEEDED = {".css", ".csv", ".gz", ".html", ".j2", ".js", ".md", ".pyi", ".typed"}
+# What is written in C++, without the end of the name, which depends on the platform; and what it is made from.
+COMPILED = {"diffdag/ordersearch/core/_core", "diffdag/precision/_descent"}
+SOURCES, LIBRARIES = (".cpp", ".h"), (".so", ".pyd")
 USES_TYPES = """
 import diffdag
 
@@ -35,6 +38,7 @@ WITHOUT_SOURCE = (
     "import diffdag.__main__",
     "assert diffdag.__main__.run(['report', 'answer']) == 0",
     "from diffdag.model.datasets import load_sachs; assert load_sachs().shape == (7466, 12)",
+    "assert diffdag.DifferenceDAG().fit(*diffdag.load_sachs_pair('u0126')).result_.edge_list",
     "print(diffdag.__file__)",
 )
 
@@ -46,11 +50,12 @@ def text(name):
 def released(folder):
     """Every file of the package that belongs in a release, by its path below `src`."""
     found = (path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(folder).as_posix() for path in found}
+    return {path.relative_to(folder).as_posix() for path in found if path.suffix not in SOURCES + LIBRARIES}
 
 
 def built(kind, source, out):
-    command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(out)]
+    build = f"build.build_{kind}({str(out)!r}, {{'build-dir': {str(out / 'build')!r}}})"
+    command = [sys.executable, "-c", f"from scikit_build_core import build; {build}"]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (archive,) = out.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return archive
@@ -97,8 +102,11 @@ def test_an_answer_names_the_version(answer):
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert names == released(ROOT / "src")
-    assert {Path(name).suffix for name in names} == NEEDED | {".py"}
+    libraries = {name for name in names if name.endswith(LIBRARIES)}
+    assert {name.split(".")[0] for name in libraries} == COMPILED
+    assert len(libraries) == len(COMPILED)
+    assert names - libraries == released(ROOT / "src")
+    assert {Path(name).suffix for name in names - libraries} == NEEDED | {".py"}
 
 
 def test_the_sdist_gives_the_same_wheel(wheel, unpacked, tmp_path):
@@ -113,6 +121,7 @@ def test_the_sdist_has_what_a_repository_has(unpacked):
     expected = {path.name for path in ROOT.glob("*.md")} | {
         "LICENSE",
         "CITATION.cff",
+        "CMakeLists.txt",
         "Makefile",
         "pyproject.toml",
     }
@@ -121,12 +130,16 @@ def test_the_sdist_has_what_a_repository_has(unpacked):
         there = {path.relative_to(unpacked) for path in (unpacked / folder).rglob("*.py")}
         here = (path for path in (ROOT / folder).rglob("*.py") if "gallery" not in path.parts)
         assert there == {path.relative_to(ROOT) for path in here}
-    left = [path.name for path in unpacked.rglob("*") if path.suffix in (".pyc", ".nbi", ".nbc")]
+    sources = [
+        {p.relative_to(root) for p in root.rglob("*") if p.suffix in SOURCES} for root in (ROOT, unpacked)
+    ]
+    assert sources[0] == sources[1]
+    left = [path.name for path in unpacked.rglob("*") if path.suffix in (".pyc", *LIBRARIES)]
     assert left == []
 
 
 def test_the_wheel_works_without_the_source(wheel, answer, tmp_path):
-    """A report needs templates, styles and scripts; a fit would be compiled anew, for half a minute."""
+    """A report needs templates, styles and scripts, a fit what is compiled."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")  # noqa: S202 - built a moment ago
     answer.save(tmp_path / "answer")

@@ -405,9 +405,9 @@ def test_one_variable_stays_where_it_is():
         import numpy as np
         from diffdag.ordersearch.search import Problem, walk_from
         problem = Problem.from_scatter(np.eye(1) * 50, np.eye(1) * 90, 50, 60, False, np.zeros((1, 1), bool), 1)
-        for steps in ((0, 0), (5000, 5000)):
-            for count in (1, 3):
-                assert walk_from(problem, [0], steps=steps, sweeps=count, careful=count).order == (0,)
+        for _ in range(300):
+            for steps in ((0, 0), (50, 50)):
+                assert walk_from(problem, [0], steps=steps, sweeps=2, careful=2).order == (0,)
     """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -34,7 +34,7 @@ ROUNDS_USED = ((40, 2, 8), (50, 1, 8), (100, 0, 7), (10**9, 0, 6))
 SWEEPS = 20
 # Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
 # up to so many variables; of the first in all no more than so many.
-LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 200_000
+LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 60_000
 # Walks agree if their scores differ by no more penalties than this times the variables, or than one, and their
 # changes by no more than this share.
 NEAR, APART = 0.02, 0.05
