@@ -131,7 +131,8 @@ def test_the_sdist_has_what_a_repository_has(unpacked):
         here = (path for path in (ROOT / folder).rglob("*.py") if "gallery" not in path.parts)
         assert there == {path.relative_to(ROOT) for path in here}
     sources = [
-        {p.relative_to(root) for p in root.rglob("*") if p.suffix in SOURCES} for root in (ROOT, unpacked)
+        {p.relative_to(root) for p in (root / "src").rglob("*") if p.suffix in SOURCES}
+        for root in (ROOT, unpacked)
     ]
     assert sources[0] == sources[1]
     left = [path.name for path in unpacked.rglob("*") if path.suffix in (".pyc", *LIBRARIES)]

@@ -457,7 +457,7 @@ def test_rounds_of_walks_go_on_until_two_agree(p, ends, walks, efforts):
     optimum = searched(hills, told=lambda *what: told.append(what))
     assert optimum.starts == walks
     assert [asked[1] for asked in hills.asked[:walks]] == [(effort * p**2,) * 2 for effort in efforts]
-    assert hills.asked[walks][1] == (0, min(20 * p**2, 200_000))  # from the best once more
+    assert hills.asked[walks][1] == (0, min(20 * p**2, 60_000))  # from the best once more
     assert len({order for order, *_ in hills.asked[:walks]}) == walks
     assert optimum.reached == sum(end < 5.0 + 10 * max(1, 0.02 * p) for end in ends)
     assert [done for done, *_ in told] == list(range(1, walks + 1))

@@ -1,14 +1,15 @@
 """The search over orders: all of them where the variables are few, annealed walks from many starts elsewhere.
 
 The walks run side by side, in rounds of fixed size, each with random numbers of its own: the result does not
-depend on how many run at a time. Rounds become longer until two walks have found the changes of the best one;
-how many did is part of the result. Then every direction found is reversed, and the order adapted to that.
+depend on how many run at a time. Rounds become longer until two walks agree on the changes of the best one; how
+many did is part of the result. Then every direction found is reversed, and the order adapted to that. Changes that
+are hardly worth their penalty, or that other orders do without, are known by what the score rises by without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import Any, TypeAlias
@@ -35,15 +36,19 @@ SWEEPS = 20
 # Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
 # up to so many variables; of the first in all no more than so many.
 LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 60_000
-# Walks agree if their scores differ by no more penalties than this times the variables, or than one, and their
-# changes by no more than this share.
-NEAR, APART = 0.02, 0.05
+# Walks agree if their scores differ by no more penalties than this times the variables, or than one, and both have
+# the changes that either is sure of: without which its score would rise by more penalties than this.
+NEAR, SETTLED = 0.02, 1.0
+# Two walks with the same changes are enough; so many, if two of them agree.
+ENOUGH = 4
 # Sweeps times variables when looking for a good order with one direction reversed.
 TURN_EFFORT = 300
 # What a move of a variable has to gain, in penalties, while walks are compared; and in the end.
 GRAIN, FINEST = 0.05, 1e-7
 # Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
 FAR, FAR_TURNED = 100.0, 10.0
+# Variables that are correlated by more than this may stand for each other.
+CLOSE = 0.7
 ROUNDING = 1e-3
 
 
@@ -191,6 +196,11 @@ class Optimum:
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
+    rises: dict[Edge, float] = field(default_factory=dict)  # and, at most, if the effect of j on i must not change
+
+    def settled(self, unit: float) -> set[Edge]:
+        """Changes without which every order that was met is clearly worse."""
+        return {edge for edge, rise in self.rises.items() if rise > SETTLED * unit}
 
 
 def walk_from(
@@ -205,28 +215,31 @@ def walk_from(
     far: float = FAR,
     seed: int = 0,
     to_revisit: Sequence[int] | None = None,
+    barred: Edge | None = None,
 ) -> Found:
     """Anneal and insert with quick costs, twice; then insert carefully, with full costs (core/walk.h).
 
     `steps` are those of each annealing; `sweeps` and `careful` the most sweeps of an insertion. Only variables
     to revisit are inserted at first, and those that their moves concern, where that gains more than `grain`;
     they are moved on until the score has risen by `far`, both in penalties. Carefully inserted are all, if
-    `thorough`, or those that take part in changes.
+    `thorough`, or those that take part in changes. The coefficient of a barred edge must not change.
     """
     p, unit = problem.p, problem.unit
     moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
     limits = max(grain * unit, FINEST), far * unit
     place = np.array(order, dtype=np.int64)
     how = (steps, sweeps, careful, thorough, *limits, seed, moving)
-    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, None)
-    return read_order(problem, place)
+    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, barred, None)
+    return read_order(problem, place, barred=barred)
 
 
-def read_order(problem: Landscape, order: Sequence[int] | IntArray, *, careful: bool = True) -> Found:
-    """What an order says."""
+def read_order(
+    problem: Landscape, order: Sequence[int] | IntArray, *, careful: bool = True, barred: Edge | None = None
+) -> Found:
+    """What an order says, with full or quick costs, where the coefficient of a barred edge must not change."""
     p, place = problem.p, np.array(order, dtype=np.int64)
     costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
-    score = _core.read(problem.pairs_in_core, place, careful, costs, changed, separate)
+    score = _core.read(problem.pairs_in_core, place, careful, barred, costs, changed, separate)
     return Found(tuple(place.tolist()), problem.base + score, changed, separate, costs)
 
 
@@ -242,7 +255,7 @@ def search_orders(
     """
     if _total(problem.before):
         best = read_order(problem, np.argsort(problem.before.sum(axis=0)))
-        return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf))
+        return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf), weigh_changes(problem, best))
     return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
 
@@ -259,8 +272,13 @@ def search_jointly(
     optimum = search_orders(joint, rng, jobs, progress)
     # Rounding can make a change appear here that was not worth its penalty there: its direction is not settled.
     return [
-        replace(optimum, best=best, margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)})
-        for best in joint.read_along(optimum.best.order)
+        replace(
+            optimum,
+            best=best,
+            margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)},
+            rises=weigh_changes(pair, best),
+        )
+        for pair, best in zip(problems, joint.read_along(optimum.best.order), strict=True)
     ]
 
 
@@ -269,8 +287,25 @@ def _total(before: BoolArray) -> bool:
     return bool(before.sum() == len(before) * (len(before) - 1) // 2)
 
 
+def _correlations(problem: Landscape) -> FloatArray:
+    """In both conditions together; of several pairs, in the first."""
+    pooled = problem.pairs_in_core[1][0]
+    scale = np.sqrt(np.diag(pooled))
+    correlations: FloatArray = pooled / np.outer(scale, scale)
+    return correlations
+
+
 def _edges(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
+
+
+def weigh_changes(problem: Landscape, found: Found) -> dict[Edge, float]:
+    """What the score rises by, along this order, if a changed effect must not change: others may, in its place."""
+    edges = _edges(found)
+    rises = np.empty(len(edges))
+    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    _core.weigh(problem.pairs_in_core, np.array(found.order), pairs, rises)
+    return dict(zip(edges, rises.tolist(), strict=True))
 
 
 def _compare_all(problem: Landscape) -> Optimum:
@@ -285,7 +320,7 @@ def _compare_all(problem: Landscape) -> Optimum:
         reverse[i, j] = True
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
         margins[i, j] = problem.base + other - score
-    return Optimum(best, 0, 0, margins)
+    return Optimum(best, 0, 0, margins, weigh_changes(problem, best))
 
 
 def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
@@ -313,19 +348,28 @@ def _walk_many(
         ]
         found += _spread(_descend, tasks, (problem,), jobs, progress, len(found), "walks")
         best = min(found, key=lambda item: item.score)
-        if sum(_agree(problem, item, best) for item in found) > 1:
+        same = sum(bool((item.changed == best.changed).all()) for item in found)
+        if same > 1 or (len(found) >= ENOUGH and _count_agreeing(problem, found, best) > 1):
             break
     best = _polish(problem, best, LAST)
     turned: dict[Edge, Found] = {}
+    without: dict[Edge, Found] = {}
     while new := [edge for edge in _edges(best) if edge not in turned]:
         others = _spread(_turn, new, (problem, best), jobs, progress, len(turned), "directions reversed")
         turned |= zip(new, others, strict=True)
-        better = min(turned.values(), key=lambda item: item.score)
+        others = _spread(_drop, new, (problem, best), jobs, progress, len(without), "changes left out")
+        without |= zip(new, others, strict=True)
+        better = min((*turned.values(), *without.values()), key=lambda item: item.score)
         if better.score < best.score - ROUNDING:
             best = _polish(problem, better)
-    reached = sum(_agree(problem, item, best) for item in found)
-    orders = [*found, *turned.values()]
-    return Optimum(best, len(found), reached, {edge: _margin(edge, orders, best) for edge in _edges(best)})
+    orders = [*found, *turned.values(), *without.values()]
+    return Optimum(
+        best,
+        len(found),
+        _count_agreeing(problem, found, best),
+        {edge: _margin(edge, orders, best) for edge in _edges(best)},
+        {edge: min(rise, _rise(edge, orders, best)) for edge, rise in weigh_changes(problem, best).items()},
+    )
 
 
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
@@ -335,15 +379,32 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 
-def _agree(problem: Landscape, found: Found, best: Found) -> bool:
-    """Whether two walks found the same, but for what is a matter of chance.
+def _rise(edge: Edge, orders: list[Found], best: Found) -> float:
+    """What the score rises by, at most, if an effect does not change: by the orders met in which it does not."""
+    scores = (item.score for item in orders if not item.changed[edge])
+    return max(0.0, min(scores, default=np.inf) - best.score)
+
+
+def _count_agreeing(problem: Landscape, found: list[Found], best: Found) -> int:
+    """How many walks found what the best one did, but for what is a matter of chance.
 
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
-    of many changes some are hardly worth their penalty.
+    some changes are hardly worth their penalty, or another may stand for them.
     """
-    near = problem.unit * max(1.0, problem.p * NEAR)
-    apart = np.count_nonzero(found.changed != best.changed)
-    return bool(found.score < best.score + near and apart <= APART * np.count_nonzero(best.changed))
+    near = best.score + problem.unit * max(1.0, problem.p * NEAR)
+    sure = _sure(problem, best)
+    return sum(
+        bool(item.score < near and item.changed[sure].all() and best.changed[_sure(problem, item)].all())
+        for item in found
+    )
+
+
+def _sure(problem: Landscape, found: Found) -> BoolArray:
+    """The changes that an order is sure of."""
+    sure = np.zeros_like(found.changed)
+    for edge, rise in weigh_changes(problem, found).items():
+        sure[edge] = rise > SETTLED * problem.unit
+    return sure
 
 
 def _spread(
@@ -402,6 +463,14 @@ def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
     steps = (0, min(effort * problem.p**2, MOST_LAST))
     fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
     return min(found, fine, key=lambda item: item.score)
+
+
+def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
+    """The best order found near the best one if the effect of j on i must not change."""
+    close = np.abs(_correlations(problem)[[i, j]]).max(axis=0) > CLOSE
+    involved = close | best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
+    how = {"sweeps": max(1, min(SWEEPS, TURN_EFFORT // problem.p)), "grain": GRAIN, "far": FAR_TURNED}
+    return walk_from(problem, best.order, to_revisit=np.flatnonzero(involved).tolist(), barred=(i, j), **how)
 
 
 def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:

@@ -6,6 +6,7 @@ from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 
 # First and pooled scatter, rows, penalties and limits of each pair, and whether variances are equal.
 Pairs = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, bool]
+Barred = tuple[int, int] | None  # effect and cause whose coefficient must not change
 Report = Callable[[float], object] | None
 
 def walk(
@@ -21,15 +22,18 @@ def walk(
     far: float,
     seed: int,
     restless: BoolArray,
+    barred: Barred,
     report: Report,
 ) -> None: ...
 def read(
     pairs: Pairs,
     order: IntArray,
     careful: bool,
+    barred: Barred,
     costs: FloatArray,
     changed: BoolArray,
     separate: BoolArray,
 ) -> float: ...
+def weigh(pairs: Pairs, order: IntArray, edges: IntArray, rises: FloatArray) -> None: ...
 def tabulate(pairs: Pairs, costs: FloatArray, changes: IntArray, report: Report) -> None: ...
 def best_order(costs: FloatArray, before: BoolArray, order: IntArray, scores: FloatArray) -> float: ...

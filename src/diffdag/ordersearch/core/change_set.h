@@ -22,6 +22,7 @@
 
 namespace diffdag {
 
+constexpr std::size_t NOBODY = std::numeric_limits<std::size_t>::max();
 constexpr double COLLINEAR = 1e-9;  // a candidate whose part outside the others is a smaller share is collinear
 constexpr double FLOOR = 1e-12;     // no fit is better than this
 
@@ -52,6 +53,7 @@ class ChangeSet {
     Vector effect;          // their coefficients
     std::size_t size = 0;   // how many there are
     double left = 0.0;      // what they leave of rss
+    std::size_t barred = NOBODY;  // a variable that is no candidate
 
     // Room for so many variables, and for best subsets of up to `exhaustive` candidates.
     ChangeSet(std::size_t p, std::size_t exhaustive)
@@ -101,7 +103,7 @@ class ChangeSet {
             }
             trail_[d + 1] = next;
             const auto c = static_cast<std::size_t>(next);
-            if (stack(d, c)[c] <= COLLINEAR * stack(0, c)[c]) continue;
+            if (geometry.view.at(c) == barred || stack(d, c)[c] <= COLLINEAR * stack(0, c)[c]) continue;
             eliminate(d, d + 1, c, t);
             const double rest = std::max(stack(d + 1, t)[t], task.floor());
             const double cost = task.fit(rest) + task.penalty * static_cast<double>(d + 1);
@@ -205,7 +207,7 @@ class ChangeSet {
         for (std::size_t k = 0; k < p_; ++k) {
             const double square = g_left_[k] * g_left_[k];
             // Multiplied out: a division per candidate would take most of the time.
-            if (place[k] >= end || !(square > best.gain * (width[k] - spent_[k]))) continue;
+            if (place[k] >= end || k == barred || !(square > best.gain * (width[k] - spent_[k]))) continue;
             const double rest = width_left(geometry, k);
             if (rest > COLLINEAR * width[k] && square > best.gain * rest)
                 best = {static_cast<std::ptrdiff_t>(k), square / rest};

@@ -1,6 +1,7 @@
 // The Python face of the core: arrays in, arrays filled in. Nothing here holds the interpreter's lock while it works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
@@ -38,8 +39,10 @@ Watch watch_for(const nb::object &report) {
 // The pairs of conditions: first and pooled scatter, rows, penalties, limits, whether variances are known to be equal.
 // The first axis of each array is the pair.
 using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers<3>, bool>;
+// An effect that must not change, as numbers of effect and cause.
+using Edge = std::optional<std::pair<std::size_t, std::size_t>>;
 
-std::deque<Pair> make_pairs(const Pairs &given) {
+std::deque<Pair> make_pairs(const Pairs &given, const Edge &barred = {}) {
     const auto &[first, pooled, rows, table, limits, equal] = given;
     const std::size_t count = first.shape(0), p = first.shape(1);
     const auto by_position = [count = count, p = p](const Numbers<3> &array, std::size_t height) {
@@ -59,6 +62,8 @@ std::deque<Pair> make_pairs(const Pairs &given) {
                                  of(limits, PAYS), of(limits, LOW), of(limits, HIGH), of(limits, CLOSE_LOW),
                                  of(limits, CLOSE_HIGH), equal});
     }
+    if (barred)
+        for (Pair &pair : pairs) pair.bar({barred->first, barred->second});
     return pairs;
 }
 
@@ -75,8 +80,9 @@ void check_order(const Array<std::int64_t, 1> &order, std::size_t p) {
 
 void walk(const Pairs &given, const Array<const bool, 2> &before, double unit, const Array<std::int64_t, 1> &order,
           std::pair<std::size_t, std::size_t> steps, std::size_t sweeps, std::size_t careful, bool thorough, double grain,
-          double far, std::uint64_t seed, const Array<const bool, 1> &restless, const nb::object &report) {
-    std::deque<Pair> pairs = make_pairs(given);
+          double far, std::uint64_t seed, const Array<const bool, 1> &restless, const Edge &barred,
+          const nb::object &report) {
+    std::deque<Pair> pairs = make_pairs(given, barred);
     const std::size_t p = pairs[0].view.p;
     require(before.shape(0) == p && before.shape(1) == p && restless.shape(0) == p, "before, restless: by variable");
     check_order(order, p);
@@ -87,15 +93,39 @@ void walk(const Pairs &given, const Array<const bool, 2> &before, double unit, c
     walker.walk(order.data(), std::vector<bool>(restless.data(), restless.data() + p));
 }
 
-double read_order(const Pairs &given, const Array<std::int64_t, 1> &order, bool careful, const Array<double, 1> &costs,
-                  const Array<bool, 2> &changed, const Array<bool, 1> &separate) {
-    std::deque<Pair> pairs = make_pairs(given);
+double read_order(const Pairs &given, const Array<std::int64_t, 1> &order, bool careful, const Edge &barred,
+                  const Array<double, 1> &costs, const Array<bool, 2> &changed, const Array<bool, 1> &separate) {
+    std::deque<Pair> pairs = make_pairs(given, barred);
     const std::size_t p = pairs[0].view.p;
     check_order(order, p);
     require(costs.shape(0) == p && separate.shape(0) == p && changed.shape(0) == p && changed.shape(1) == p,
             "costs, changed, separate: by variable");
     nb::gil_scoped_release unlocked;
     return read(pairs, order.data(), careful, costs.data(), changed.data(), separate.data());
+}
+
+// What the score rises by, along an order, if one effect after another must not change.
+void weigh_changes(const Pairs &given, const Array<std::int64_t, 1> &order, const Array<const std::int64_t, 2> &edges,
+                   const Array<double, 1> &rises) {
+    std::deque<Pair> pairs = make_pairs(given);
+    const std::size_t p = pairs[0].view.p;
+    check_order(order, p);
+    require(edges.shape(1) == 2 && rises.shape(0) == edges.shape(0), "edges: effect and cause; rises: by edge");
+    for (std::size_t k = 0; k < 2 * edges.shape(0); ++k)
+        require(edges.data()[k] >= 0 && edges.data()[k] < static_cast<std::int64_t>(p), "edges: numbers of variables");
+    nb::gil_scoped_release unlocked;
+    for (Pair &pair : pairs) pair.take(order.data());
+    for (std::size_t k = 0; k < edges.shape(0); ++k) {
+        const Barred barred{static_cast<std::size_t>(edges(k, 0)), static_cast<std::size_t>(edges(k, 1))};
+        rises(k) = 0.0;
+        for (Pair &pair : pairs) {
+            const auto t = static_cast<std::size_t>(pair.view.place[barred.effect]);
+            rises(k) -= pair.full(t).value;
+            pair.bar(barred);
+            rises(k) += pair.full(t).value;
+            pair.bar({});
+        }
+    }
 }
 
 void tabulate_costs(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
@@ -126,8 +156,10 @@ double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, 
 NB_MODULE(_core, m) {
     m.doc() = "The search over orders, compiled.";
     m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a, "steps"_a, "sweeps"_a, "careful"_a, "thorough"_a,
-          "grain"_a, "far"_a, "seed"_a, "restless"_a, "report"_a.none());
-    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "costs"_a, "changed"_a, "separate"_a);
+          "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
+    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(), "costs"_a, "changed"_a,
+          "separate"_a);
+    m.def("weigh", &weigh_changes, "pairs"_a, "order"_a, "edges"_a, "rises"_a);
     m.def("tabulate", &tabulate_costs, "pairs"_a, "costs"_a, "changes"_a, "report"_a.none());
     m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a, "scores"_a);
 }

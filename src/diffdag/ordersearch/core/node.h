@@ -50,6 +50,11 @@ struct Cost {
     bool separate = false;  // whether the variances differ
 };
 
+// An effect that must not change; of nobody if all may.
+struct Barred {
+    std::size_t effect = NOBODY, cause = NOBODY;
+};
+
 // Residual sums of squares in the two conditions.
 struct Residuals {
     double first, second;
@@ -194,7 +199,11 @@ class Pair {
                                  view.order[t + 1], turn.c, turn.s, rules_.pays[t], rules_.pays[t + 1], view.p);
     }
 
+    // The effect of one variable on another must not change.
+    void bar(const Barred &barred) { barred_ = barred; }
+
     Cost quick(std::size_t t) {
+        set_.barred = barred_.effect == view.at(t) ? barred_.cause : NOBODY;
         if (nothing_pays(t, rules_.low, rules_.high)) return {};
         const double penalty = shared_fit(t, 0);
         const double one = cost_of_one(set_.left, t) + penalty;
@@ -204,6 +213,7 @@ class Pair {
     }
 
     Cost full(std::size_t t) {
+        set_.barred = barred_.effect == view.at(t) ? barred_.cause : NOBODY;
         const double extra = rules_.variance[t];
         if (nothing_pays(t, rules_.close_low, rules_.close_high) && !jointly(t)) return {};
         double penalty = shared_fit(t, EXHAUSTIVE);
@@ -246,6 +256,7 @@ class Pair {
     Columns columns_;
     ChangeSet set_;
     WeightedGeometry weighted_;
+    Barred barred_;
     Vector solved_, shift_;  // what changed effects, or weights, do to the shared coefficients
     Places kept_;
 
