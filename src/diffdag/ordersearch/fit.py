@@ -14,12 +14,12 @@ from scipy.sparse import csr_array
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import ProgressCallback
-from diffdag._base.words import plural
+from diffdag._base.words import join_names, plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
@@ -135,6 +135,16 @@ class OrderFit:
             f"{names[j]} -> {names[i]}": round(margin, 3)
             for (i, j), margin in self.optimum.margins.items()
             if math.isfinite(margin)
+        }
+
+    @property
+    def unsettled(self) -> dict[str, float]:
+        """Changes that some order does nearly as well without; what the score rises by then, in penalties."""
+        names, unit = self.first.names, self.problem.unit
+        return {
+            f"{names[j]} -> {names[i]}": round(rise / unit, 3)
+            for (i, j), rise in sorted(self.optimum.rises.items(), key=lambda item: item[1])
+            if rise <= SETTLED * unit
         }
 
     @cached_property
@@ -284,7 +294,7 @@ def _described(fit: OrderFit) -> dict[str, object]:
     optimum = fit.optimum
     how = "order given" if "order" in fit.settings.known else "all admissible orders compared"
     if optimum.starts:
-        how = f"{optimum.reached} of {optimum.starts} starts found these changes"
+        how = _agreement(fit)
     return {
         "noise": "equal" if fit.equal_noise else "auto",
         "penalty": fit.problem.unit,
@@ -297,7 +307,17 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "tie": TIE,
         "search_order": list(fit.search_order),
         "margins": fit.margins,
+        "unsettled": fit.unsettled,
     }
+
+
+def _agreement(fit: OrderFit) -> str:
+    """How many starts of the search found the changes."""
+    optimum = fit.optimum
+    if not optimum.reached:
+        return f"none of {plural(optimum.starts, 'start')} found these changes by itself"
+    but = ", but for those not settled" if fit.unsettled else ""
+    return f"{optimum.reached} of {optimum.starts} starts found these changes{but}"
 
 
 def _notes(fit: OrderFit) -> Iterator[str]:
@@ -305,8 +325,14 @@ def _notes(fit: OrderFit) -> Iterator[str]:
     optimum, names = fit.optimum, fit.first.names
     if optimum.starts and optimum.reached < 2:
         yield (
-            f"{optimum.reached} of {plural(optimum.starts, 'start')} of the search found these changes, so a "
-            "better order may exist; drop variables, or give what you know (tiers, directions)"
+            f"the search did not agree with itself ({_agreement(fit)}), so a better order may exist; drop "
+            "variables, or give what you know (tiers, directions)"
+        )
+    if fit.unsettled:
+        several = len(fit.unsettled) > 1
+        yield (
+            f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
+            f"{'them' if several else 'it'} score within a penalty of this one"
         )
     for i, j in sorted(fit.tied):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

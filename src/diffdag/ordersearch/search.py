@@ -2,8 +2,8 @@
 
 The walks run side by side, in rounds of fixed size, each with random numbers of its own: the result does not
 depend on how many run at a time. Rounds become longer until two walks agree on the changes of the best one; how
-many did is part of the result. Then every direction found is reversed, and the order adapted to that. Changes that
-are hardly worth their penalty, or that other orders do without, are known by what the score rises by without them.
+many did is part of the result. Then every direction found is reversed, and every change left out, and the order
+adapted to that: what the score rises by shows how far directions and changes are settled.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ SWEEPS = 20
 # Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
 # up to so many variables; of the first in all no more than so many.
 LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 60_000
-# Walks agree if their scores differ by no more penalties than this times the variables, or than one, and both have
-# the changes that either is sure of: without which its score would rise by more penalties than this.
+# Walks agree if their scores differ by no more penalties than this times the variables, or than one, and both
+# have the changes that either is sure of: without which its score would rise by more penalties than this.
 NEAR, SETTLED = 0.02, 1.0
 # Two walks with the same changes are enough; so many, if two of them agree.
 ENOUGH = 4
@@ -196,7 +196,9 @@ class Optimum:
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
-    rises: dict[Edge, float] = field(default_factory=dict)  # and, at most, if the effect of j on i must not change
+    rises: dict[Edge, float] = field(
+        default_factory=dict
+    )  # and, at most, if the effect of j on i must not change
 
     def settled(self, unit: float) -> set[Edge]:
         """Changes without which every order that was met is clearly worse."""
@@ -300,7 +302,7 @@ def _edges(found: Found) -> list[Edge]:
 
 
 def weigh_changes(problem: Landscape, found: Found) -> dict[Edge, float]:
-    """What the score rises by, along this order, if a changed effect must not change: others may, in its place."""
+    """What the score of an order rises by if an effect must not change: others may, in its place."""
     edges = _edges(found)
     rises = np.empty(len(edges))
     pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
@@ -380,7 +382,7 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
 
 
 def _rise(edge: Edge, orders: list[Found], best: Found) -> float:
-    """What the score rises by, at most, if an effect does not change: by the orders met in which it does not."""
+    """What the score rises by, at most, if an effect does not change: by the orders met like that."""
     scores = (item.score for item in orders if not item.changed[edge])
     return max(0.0, min(scores, default=np.inf) - best.score)
 
@@ -469,8 +471,15 @@ def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
     """The best order found near the best one if the effect of j on i must not change."""
     close = np.abs(_correlations(problem)[[i, j]]).max(axis=0) > CLOSE
     involved = close | best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
-    how = {"sweeps": max(1, min(SWEEPS, TURN_EFFORT // problem.p)), "grain": GRAIN, "far": FAR_TURNED}
-    return walk_from(problem, best.order, to_revisit=np.flatnonzero(involved).tolist(), barred=(i, j), **how)
+    return walk_from(
+        problem,
+        best.order,
+        sweeps=max(1, min(SWEEPS, TURN_EFFORT // problem.p)),
+        grain=GRAIN,
+        far=FAR_TURNED,
+        to_revisit=np.flatnonzero(involved).tolist(),
+        barred=(i, j),
+    )
 
 
 def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
