@@ -142,6 +142,17 @@ def test_the_core_draws_the_same_numbers(seed, count):
     assert list(found.order) == expected != start
 
 
+@pytest.mark.parametrize("seed", [880800, 880803, 880804])
+def test_annealing_many_variables_is_that_of_its_description(seed):
+    """Costs that were kept, and those that are passed over at a glance, are as good as costs worked out afresh."""
+    noise = {"variances": (0.6, 1, 1.7), "variances_drawn": "per-condition"}
+    pair = simulate_pair(18, neighbours=4, changes=8, rng=seed, **noise)
+    problem = problem_of((pair.first.sample(200, seed), pair.second.sample(240, seed + 1)))
+    start = np.random.default_rng(seed).permutation(18).tolist()
+    found = walk_from(problem, start, steps=(4000, 0), seed=seed)
+    assert list(found.order) == Literal([problem]).walk(start, steps=(4000, 0), seed=seed) != start
+
+
 def test_seeds_lead_to_different_ends():
     problem = problem_of(study(880612, 12, changed=0.4))
     ends = {walk_from(problem, range(12), seed=seed, steps=(500, 0)).order for seed in range(20)}

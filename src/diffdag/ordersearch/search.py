@@ -196,9 +196,8 @@ class Optimum:
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
-    rises: dict[Edge, float] = field(
-        default_factory=dict
-    )  # and, at most, if the effect of j on i must not change
+    # What it rises by, at most, if the effect of j on i must not change.
+    rises: dict[Edge, float] = field(default_factory=dict)
 
     def settled(self, unit: float) -> set[Edge]:
         """Changes without which every order that was met is clearly worse."""

@@ -13,16 +13,9 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
-INTERNAL = {
-    "margins",
-    "tie",
-    "search_order",
-    "starts",
-    "starts_at_optimum",
-    "score",
-    "confidence_fits",
-    "unsettled",
-}
+INTERNAL = frozenset(
+    "margins unsettled tie search_order starts starts_at_optimum score confidence_fits".split()
+)
 
 
 def headline(

@@ -123,8 +123,9 @@ def check_order(fit: Fit) -> Check:
     found = fit.margins if fit.method == "order" else {}
     if starts and reached < 2:
         says = (
-            f"{'only one' if reached else 'none'} of {starts} starts of the search found these changes by itself, "
-            "so that a better order may exist; compare fewer variables, or give what is known (tiers, directions)"
+            f"{'only one' if reached else 'none'} of {starts} starts of the search found these changes by "
+            "itself, so that a better order may exist; compare fewer variables, or give what is known (tiers, "
+            "directions)"
         )
         return Check("order", False, says)
     tied = [str(edge) for edge in fit.difference.edge_list if not edge.directed]
