@@ -144,7 +144,7 @@ def test_the_core_draws_the_same_numbers(seed, count):
 
 @pytest.mark.parametrize("seed", [880800, 880803, 880804])
 def test_annealing_many_variables_is_that_of_its_description(seed):
-    """Costs that were kept, and those that are passed over at a glance, are as good as costs worked out afresh."""
+    """Costs that were kept, or passed over at a glance, are as good as costs worked out afresh."""
     noise = {"variances": (0.6, 1, 1.7), "variances_drawn": "per-condition"}
     pair = simulate_pair(18, neighbours=4, changes=8, rng=seed, **noise)
     problem = problem_of((pair.first.sample(200, seed), pair.second.sample(240, seed + 1)))

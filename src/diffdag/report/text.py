@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
-INTERNAL = frozenset(
-    "margins unsettled tie search_order starts starts_at_optimum score confidence_fits".split()
+INTERNAL = {
+    "margins",
+    "unsettled",
+    "tie",
+    "search_order",
+    "starts",
+    "starts_at_optimum",
+    "score",
+    "confidence_fits",
+}
 )
 
 
