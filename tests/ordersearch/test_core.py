@@ -44,6 +44,7 @@ def for_walk(problem, **others):
         "far": 100 * problem.unit,
         "seed": 1,
         "restless": np.ones(p, bool),
+        "barred": None,
         "report": None,
     }
     assert usual.keys() >= others.keys()
@@ -53,12 +54,21 @@ def for_walk(problem, **others):
 def for_reading(problem, **others):
     p = problem.p
     answers = {"costs": np.zeros(p), "changed": np.zeros((p, p), bool), "separate": np.zeros(p, bool)}
-    return {"pairs": problem.pairs_in_core, "order": np.arange(p), "careful": True} | answers | others
+    return (
+        {"pairs": problem.pairs_in_core, "order": np.arange(p), "careful": True, "barred": None}
+        | answers
+        | others
+    )
 
 
 def for_tables(problem, **others):
     p = problem.p
     usual = {"costs": np.zeros((1 << p, p)), "changes": np.zeros((1 << p, p), np.int64), "report": None}
+    return {"pairs": problem.pairs_in_core} | usual | others
+
+
+def for_weighing(problem, **others):
+    usual = {"order": np.arange(problem.p), "edges": np.array([[1, 0], [3, 2]]), "rises": np.zeros(2)}
     return {"pairs": problem.pairs_in_core} | usual | others
 
 
@@ -253,6 +263,7 @@ def test_pairs_that_do_not_fit_are_refused(name):
         (_core.walk, for_walk(problem)),
         (_core.read, for_reading(problem)),
         (_core.tabulate, for_tables(problem)),
+        (_core.weigh, for_weighing(problem)),
     ):
         with pytest.raises((ValueError, TypeError)):
             function(**given | {"pairs": pairs})
@@ -275,7 +286,7 @@ def test_pairs_that_do_not_fit_are_refused(name):
 def test_what_is_no_order_is_refused(order):
     problem, wrong = noisy(4), np.array(order, dtype=np.int64)
     before = wrong.copy()
-    for function, given in ((_core.walk, for_walk), (_core.read, for_reading)):
+    for function, given in ((_core.walk, for_walk), (_core.read, for_reading), (_core.weigh, for_weighing)):
         with pytest.raises((ValueError, TypeError)):
             function(**given(problem, order=wrong))
     assert (wrong == before).all()
@@ -296,6 +307,9 @@ def test_what_is_no_order_is_refused(order):
         ("careful", 1.5),
         ("seed", -1),
         ("seed", 2**64),
+        ("barred", (-1, 0)),
+        ("barred", (1, 2, 3)),
+        ("barred", 1),
         ("unit", "much"),
         ("far", None),
     ],
@@ -334,6 +348,7 @@ ANSWERS = [
     (_core.walk, for_walk, ["order"]),
     (_core.read, for_reading, ["costs", "changed", "separate"]),
     (_core.tabulate, for_tables, ["costs", "changes"]),
+    (_core.weigh, for_weighing, ["rises"]),
     (_core.best_order, lambda problem: for_best(problem.p), ["order", "scores"]),
 ]
 
@@ -367,6 +382,9 @@ def test_answers_are_never_written_to_a_copy(spoil):
         (_core.tabulate, for_tables, "costs", (16, 5)),
         (_core.tabulate, for_tables, "changes", (16, 3)),
         (_core.tabulate, for_tables, "changes", (64,)),
+        (_core.weigh, for_weighing, "rises", (3,)),
+        (_core.weigh, for_weighing, "edges", (2, 3)),
+        (_core.weigh, for_weighing, "edges", (4,)),
         (_core.best_order, lambda problem: for_best(4), "costs", (8, 4)),
         (_core.best_order, lambda problem: for_best(4), "costs", (16, 5)),
         (_core.best_order, lambda problem: for_best(4), "before", (4, 5)),
@@ -378,6 +396,12 @@ def test_answers_of_another_shape_are_refused(function, given, name, shape):
     arguments = given(noisy(4))
     with pytest.raises((ValueError, TypeError)):
         function(**arguments | {name: np.zeros(shape, arguments[name].dtype)})
+
+
+@pytest.mark.parametrize("edge", [(4, 0), (0, 4), (-1, 0), (0, 2**62)])
+def test_changes_of_nobody_are_not_weighed(edge):
+    with pytest.raises(ValueError, match="numbers of variables"):
+        _core.weigh(**for_weighing(noisy(4), edges=np.array([[1, 0], edge])))
 
 
 def test_tables_are_of_one_pair_and_few_variables():

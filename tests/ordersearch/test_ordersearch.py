@@ -15,7 +15,16 @@ from diffdag.model.regression import regress_jointly
 from diffdag.model.sem import causal_order
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
 from diffdag.ordersearch.rules import FREE, VARIANCE, make_rules
-from diffdag.ordersearch.search import Problem, _walk_many, read_along, search_orders, walk_from
+from diffdag.ordersearch.search import (
+    JointProblem,
+    Problem,
+    _walk_many,
+    read_along,
+    read_order,
+    search_orders,
+    walk_from,
+    weigh_changes,
+)
 
 
 def problem_of(first, second, *, equal=False, before=None, plain=False, total=None) -> Problem:
@@ -61,14 +70,14 @@ def residuals(design, answer, n1, weights=(1.0, 1.0)):
     return np.array([squares[:n1].sum(), squares[n1:].sum()])
 
 
-def brute_force(first, second, rules, causes, target) -> float:
+def brute_force(first, second, rules, causes, target, barred=None) -> float:
     """The least cost over all change sets, with one and with two variances; 0 is that of no change."""
     n = np.array([len(first), len(second)])
     change, extra, free = rules.table[:, len(causes)]
     base = n.sum() / 2 * np.log(residuals(*rows_of(first, second, causes, [], target), n[0]).sum() / n.sum())
     share, best = free / n.sum(), np.inf
     for size in range(len(causes) + 1):
-        for chosen in itertools.combinations(causes, size):
+        for chosen in itertools.combinations([k for k in causes if k != barred], size):
             rows = rows_of(first, second, causes, list(chosen), target)
             rss = residuals(*rows, n[0])
             loss = n.sum() / 2 * np.log(rss.sum() / n.sum())
@@ -106,6 +115,49 @@ def test_costs_are_those_of_all_change_sets_on_the_rows(literal, equal):
     assert max(above) < 1e-3  # rounds end when they gain no more than this
     assert (separated == 0) == equal
     assert max(sizes) > 1
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_costs_without_a_change_are_those_of_all_other_change_sets(equal):
+    above, rises = [], []
+    for seed in range(5):
+        first, second = study(seed, 5)
+        scale = np.sqrt(((first**2).mean(axis=0) + (second**2).mean(axis=0)) / 2)
+        first, second = first / scale, second / scale
+        problem = problem_of(first, second, equal=equal)
+        order = np.random.default_rng(seed).permutation(5).tolist()
+        said = read_order(problem, order)
+        weighed = weigh_changes(problem, said)
+        assert weighed.keys() == {(i, j) for i, j in np.argwhere(said.changed).tolist()}
+        for i, j in itertools.permutations(range(5), 2):
+            other = read_order(problem, order, barred=(i, j))
+            assert not other.changed[i, j]
+            rest = np.arange(5) != i
+            assert (other.costs[rest] == said.costs[rest]).all()
+            assert (other.changed[rest] == said.changed[rest]).all()
+            if said.changed[i, j]:
+                before = order[: order.index(i)]
+                above.append(other.costs[i] - brute_force(first, second, problem.rules, before, i, barred=j))
+                rises.append(weighed[i, j])
+                assert other.score - said.score == pytest.approx(weighed[i, j], abs=1e-9)
+            else:
+                assert other.costs[i] == pytest.approx(said.costs[i], abs=1e-3)
+    assert min(above) > -1e-6
+    assert max(above) < 1e-3  # rounds end when they gain no more than this
+    assert min(rises) > -1e-3
+    assert max(rises) > 1
+
+
+def test_several_pairs_weigh_a_change_together():
+    problems = tuple(problem_of(*study(seed, 5)) for seed in (0, 1))
+    joint, order = JointProblem(problems), [3, 1, 0, 4, 2]
+    said = read_order(joint, order)
+    weighed = weigh_changes(joint, said)
+    assert weighed
+    for edge, rise in weighed.items():
+        parts = [[read_order(pair, order, barred=which).score for which in (None, edge)] for pair in problems]
+        assert rise == pytest.approx(sum(without - usual for usual, without in parts), abs=1e-6)
+        assert rise == pytest.approx(read_order(joint, order, barred=edge).score - said.score, abs=1e-6)
 
 
 def test_steps_find_the_best_change_set_nearly_always():
@@ -249,11 +301,13 @@ def test_progress_is_told_walk_by_walk(jobs):
     found = search_orders(simulated(3, 15), np.random.default_rng(0), jobs, lambda *what: told.append(what))
     walks = [(done, total) for done, total, what in told if what == "walks"]
     turns = [(done, total) for done, total, what in told if what == "directions reversed"]
-    assert len(walks) + len(turns) == len(told)
+    drops = [(done, total) for done, total, what in told if what == "changes left out"]
+    assert len(walks) + len(turns) + len(drops) == len(told)
     assert [done for done, _ in walks] == list(range(1, found.starts + 1))
     assert walks[-1] == (found.starts, found.starts)
     assert len(turns) >= len(found.margins) > 0
     assert turns[-1][0] == turns[-1][1] == len(turns)
+    assert drops == turns
 
 
 # Penalties

@@ -35,9 +35,11 @@ def problem_of(tables: Sequence[Any], *, equal: bool = False, before: Any = None
     return Problem.from_scatter(*scatter, len(first), len(second), equal, known, total or p)
 
 
-def costs(problem: Problem, order: Sequence[int], *, careful: bool) -> list[Cost]:
-    """Quick or full costs along an order, worked out afresh."""
-    said = read_order(problem, order, careful=careful)
+def costs(
+    problem: Problem, order: Sequence[int], *, careful: bool, barred: tuple[int, int] | None = None
+) -> list[Cost]:
+    """Quick or full costs along an order, worked out afresh; a barred coefficient must not change."""
+    said = read_order(problem, order, careful=careful, barred=barred)
     return [
         Cost(float(said.costs[i]), frozenset(np.flatnonzero(said.changed[i]).tolist()), bool(said.separate[i]))
         for i in order
@@ -110,7 +112,7 @@ class Undecided(Exception):
 class Literal:
     """Scores of orders, and walks, from the costs of single variables; several problems add up."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], barred: tuple[int, int] | None = None) -> None:
         self.p, self.before = problems[0].p, problems[0].before
         self.unit = float(np.mean([problem.unit for problem in problems]))
 
@@ -118,7 +120,8 @@ class Literal:
         def cost(i: int, earlier: frozenset[int], careful: bool) -> Cost:
             later = sorted(set(range(self.p)) - earlier - {i})
             order = [*sorted(earlier), i, *later]
-            parts = [costs(problem, order, careful=careful)[len(earlier)] for problem in problems]
+            how = {"careful": careful, "barred": barred}
+            parts = [costs(problem, order, **how)[len(earlier)] for problem in problems]
             causes = frozenset[int]().union(*(part.causes for part in parts))
             return Cost(sum(part.value for part in parts), causes, any(part.separate for part in parts))
 

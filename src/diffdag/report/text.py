@@ -23,7 +23,6 @@ INTERNAL = {
     "score",
     "confidence_fits",
 }
-)
 
 
 def headline(
