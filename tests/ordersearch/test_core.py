@@ -452,19 +452,24 @@ def test_one_variable_stays_where_it_is():
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-def test_a_long_walk_ends_when_it_is_interrupted():
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_long_walks_end_when_they_are_interrupted(jobs):
+    """In the main thread by the signal itself, in others because nobody waits for them."""
     code = """if True:
         import signal
         import numpy as np
+        from diffdag._base.parallel import run_all
         from diffdag.ordersearch.search import Problem, walk_from
         signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
         first, second = np.random.default_rng(0).standard_normal((2, 400, 200))
         free = np.zeros((200, 200), bool)
         problem = Problem.from_scatter(first.T @ first, second.T @ second, 400, 400, False, free, 200)
         print("ready", flush=True)
-        walk_from(problem, range(200), steps=(10**9, 0))
+        def walk(seed):
+            walk_from(problem, range(200), steps=(10**9, 0), seed=seed)
+        list(run_all(walk, [1, 2], jobs=JOBS, prefer="threads"))
     """
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code.replace("JOBS", str(jobs))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"

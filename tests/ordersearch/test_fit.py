@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,8 +70,27 @@ def test_a_search_that_found_an_order_once_says_so(starts, reached, said):
     notes = result_of([0, 1, 2, 3], {}, starts=starts, reached=reached).notes
     assert len(notes) == said
     if said:
-        plural = "start" if starts == 1 else "starts"
-        assert notes[0].startswith(f"{reached} of {starts} {plural} of the search found these changes")
+        how = (
+            "1 of 4 starts found these changes" if reached else "none of 1 start found these changes by itself"
+        )
+        assert notes[0].startswith(f"the search did not agree with itself ({how}), so a better order may exist")
+
+
+def test_changes_that_an_order_can_do_without_are_told():
+    margins, free = {(0, 2): 5.0, (3, 0): 5.0, (1, 0): 5.0}, np.zeros((4, 4), bool)
+    unit, everyone = settings_of().problem(FIRST, SECOND, free, 4).unit, screen.Screened(range(4))
+    for shares, names, said in (
+        ((1.01, 2.0, 3.0), [], None),
+        ((2.0, 1.0, 3.0), ["a -> d"], "'a -> d' is not settled: orders without it score within"),
+        ((0.5, 0.1, 3.0), ["a -> d", "c -> a"], "are not settled: orders without them score within"),
+    ):
+        rises = dict(zip(margins, (share * unit for share in shares), strict=True))
+        found = replace(optimum_of([2, 0, 3, 1], margins, starts=4, reached=3), rises=rises)
+        result = fit.fit_samples(NAMES, FIRST, SECOND, free, settings_of(), everyone, found).difference
+        assert list(result.settings["unsettled"]) == names
+        assert len(result.notes) == (said is not None)
+        assert said is None or said in result.notes[0]
+        assert result.settings["search"].endswith("but for those not settled") == bool(names)
 
 
 def test_settings_say_how_the_search_went():

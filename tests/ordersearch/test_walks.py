@@ -366,7 +366,7 @@ class HillsCore:
         order = tuple(place.tolist())
         assert before is hills.before
         assert unit == hills.unit
-        assert report is None
+        assert report is end_if_abandoned
         assert allowed(order, before)
         restless = tuple(np.flatnonzero(moving).tolist())
         asked = order, steps, sweeps, careful, (grain, far), restless, thorough

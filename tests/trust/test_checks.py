@@ -264,8 +264,9 @@ def test_near_ties_and_lonely_starts_are_told():
     check = check_order(replace(fit, optimum=ties))
     assert not check.passed
     assert "'a -> b' and 'c -> d'" in check.message
-    lonely = replace(fit.optimum, starts=8, reached=1)
-    assert "1 of 8 starts" in check_order(replace(fit, optimum=lonely)).message
+    for reached, said in ((0, "none of 8 starts"), (1, "only one of 8 starts")):
+        lonely = replace(fit.optimum, starts=8, reached=reached)
+        assert said in check_order(replace(fit, optimum=lonely)).message
 
 
 def reversed_pair(n):

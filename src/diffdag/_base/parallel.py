@@ -47,6 +47,7 @@ LARGEST = "64 GiB"  # shared arguments travel once, by design: no warning about 
 
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 _limited: ContextVar[bool] = ContextVar("_limited", default=False)
+_abandoned: ContextVar[threading.Event | None] = ContextVar("_abandoned", default=None)
 
 
 def run_all(
@@ -82,6 +83,17 @@ def run_all(
     if count == 1:
         return (call.alone(*task) for task in numbered)
     return (_in_threads if isinstance(backend, ThreadingBackend) else _in_processes)(call, numbered, count)
+
+
+class Abandoned(Exception):
+    """Nobody waits for what this task works out."""
+
+
+def end_if_abandoned(_share: float = 0.0) -> None:
+    """End a task in a thread if the run it belongs to has ended; to be called now and then by long ones."""
+    event = _abandoned.get()
+    if event is not None and event.is_set():
+        raise Abandoned
 
 
 def collect(numbered: Iterable[tuple[int, T]]) -> list[T]:
@@ -141,13 +153,14 @@ class _Call:
         with one_blas_thread():
             return self.inside(number, task)
 
-    def inside(self, number: int, task: Any) -> tuple[int, Any]:
+    def inside(self, number: int, task: Any, abandoned: threading.Event | None = None) -> tuple[int, Any]:
         """One task, and its number, where there is one BLAS thread already."""
-        token = _inside.set(True)
+        token, other = _inside.set(True), _abandoned.set(abandoned)
         try:
             return number, self.function(task, *self.shared)
         finally:
             _inside.reset(token)
+            _abandoned.reset(other)
 
 
 class _BlasLimit:
@@ -238,16 +251,19 @@ def _in_threads(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> It
     # A generator may end in another context than it began in, so it does not mark its own.
     with _blas_limit, threadpool_limits(limits=1), ThreadPoolExecutor(count) as pool:
         flying: set[concurrent.futures.Future[tuple[int, Any]]] = set()
+        abandoned = threading.Event()
         try:
             while True:
                 room = 2 * count - len(flying)
-                flying.update(pool.submit(call.inside, *task) for task in itertools.islice(tasks, room))
+                some = itertools.islice(tasks, room)
+                flying.update(pool.submit(call.inside, *task, abandoned) for task in some)
                 if not flying:
                     return
                 ended, flying = concurrent.futures.wait(flying, return_when=concurrent.futures.FIRST_COMPLETED)
                 for future in ended:
                     yield future.result()
         finally:
+            abandoned.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
-from diffdag._base.parallel import run_all
+from diffdag._base.parallel import end_if_abandoned, run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core import _core
 from diffdag.ordersearch.intercept_order import respect_known
@@ -107,7 +107,7 @@ class Problem:
         """Cost of every variable behind every set, and what changes there."""
         sets, p = 1 << self.p, self.p
         costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
-        _core.tabulate(self.pairs_in_core, costs, changes, None)
+        _core.tabulate(self.pairs_in_core, costs, changes, end_if_abandoned)
         return costs, changes
 
     @property
@@ -230,7 +230,7 @@ def walk_from(
     limits = max(grain * unit, FINEST), far * unit
     place = np.array(order, dtype=np.int64)
     how = (steps, sweeps, careful, thorough, *limits, seed, moving)
-    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, barred, None)
+    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, barred, end_if_abandoned)
     return read_order(problem, place, barred=barred)
 
 

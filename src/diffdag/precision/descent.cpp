@@ -171,9 +171,9 @@ void fused_directions(const Numbers<3> &given, const Numbers<1> &share, double s
 
 NB_MODULE(_descent, m) {
     m.doc() = "Coordinate descent, compiled.";
-    m.def("sweep", &sweep, "gram"_a, "gradient"_a, "values"_a, "penalty"_a, "count"_a);
+    m.def("sweep", &sweep, "gram"_a, "gradient"_a.noconvert(), "values"_a.noconvert(), "penalty"_a, "count"_a);
     m.def("fused_lasso", &fused_lasso, "grams"_a, "cross"_a, "sparsity"_a, "fusion"_a, "tolerance"_a, "sweeps"_a,
-          "slopes"_a);
+          "slopes"_a.noconvert());
     m.def("fused_directions", &fused_directions, "grams"_a, "share"_a, "slack"_a, "wide"_a, "tolerance"_a, "sweeps"_a,
-          "widenings"_a, "directions"_a);
+          "widenings"_a, "directions"_a.noconvert());
 }

@@ -155,11 +155,12 @@ double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, 
 
 NB_MODULE(_core, m) {
     m.doc() = "The search over orders, compiled.";
-    m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a, "steps"_a, "sweeps"_a, "careful"_a, "thorough"_a,
-          "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
-    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(), "costs"_a, "changed"_a,
-          "separate"_a);
-    m.def("weigh", &weigh_changes, "pairs"_a, "order"_a, "edges"_a, "rises"_a);
-    m.def("tabulate", &tabulate_costs, "pairs"_a, "costs"_a, "changes"_a, "report"_a.none());
-    m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a, "scores"_a);
+    // What is filled in must not be a converted copy.
+    m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a.noconvert(), "steps"_a, "sweeps"_a, "careful"_a,
+          "thorough"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
+    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(), "costs"_a.noconvert(),
+          "changed"_a.noconvert(), "separate"_a.noconvert());
+    m.def("weigh", &weigh_changes, "pairs"_a, "order"_a, "edges"_a, "rises"_a.noconvert());
+    m.def("tabulate", &tabulate_costs, "pairs"_a, "costs"_a.noconvert(), "changes"_a.noconvert(), "report"_a.none());
+    m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a.noconvert(), "scores"_a.noconvert());
 }

@@ -109,7 +109,7 @@ class Walker {
         for (Pair &pair : pairs_) pair.take(order);
         double best = total();
         for (std::size_t leg = 0; leg < 2; ++leg) {
-            if (plan_.steps[leg] > 0) {
+            if (plan_.steps[leg] > 0 && p_ > 1) {
                 restless_.assign(p_, true);
                 anneal(plan_.steps[leg], leg == 0 ? HOT : WARM);
             }
