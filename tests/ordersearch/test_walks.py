@@ -13,6 +13,7 @@ import pytest
 from orders import Literal, Undecided, allowed, closest, costs, moved, problem_of
 from studies import study
 
+from diffdag._base.parallel import end_if_abandoned
 from diffdag.ordersearch import search
 from diffdag.ordersearch.rules import make_rules
 from diffdag.ordersearch.search import JointProblem, search_jointly, search_orders, walk_from
