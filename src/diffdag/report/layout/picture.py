@@ -6,18 +6,15 @@ decides nothing about the content.
 
 from __future__ import annotations
 
-import functools
 import textwrap
-import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
-
-from matplotlib.font_manager import findfont, get_font
 
 from diffdag.report.format import by_size, ends, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
+from diffdag.report.layout.widths import text_ems
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -130,16 +127,6 @@ def legend_end(item: LegendItem) -> float:
     return item.x + SAMPLE + 8 + text_width(item.words)
 
 
-@functools.lru_cache(maxsize=4096)
 def text_width(text: str) -> float:
     """Return the width of one line in points, with a guess for characters that the font lacks."""
-    font = get_font(findfont(FONT))
-    font.set_size(FONT_SIZE, 72.0)
-    width = 0.0
-    for character in text:
-        code = ord(character)
-        if font.get_char_index(code):
-            width += font.load_char(code).linearHoriAdvance / 65536
-        elif not unicodedata.combining(character):
-            width += FONT_SIZE * (1.3 if unicodedata.east_asian_width(character) in "WF" else 0.8)
-    return width
+    return FONT_SIZE * text_ems(text)
