@@ -227,6 +227,8 @@ def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
     """How many workers a number of jobs means, as in scikit-learn, and are worth having for so many tasks."""
+    if jobs == 1 or tasks <= 1:
+        return 1
     import joblib  # noqa: PLC0415
 
     count: int = joblib.effective_n_jobs(jobs)
