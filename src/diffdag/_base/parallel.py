@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from diffdag._base.errors import InputError
+from diffdag._base.extras import extra
 from diffdag._base.words import Option, using
 
 if TYPE_CHECKING:
@@ -106,10 +107,8 @@ def use_cluster(address: str | None) -> Iterator[Client | None]:
 
 
 def _connect(address: str) -> Client:
-    try:
+    with extra("Dask", "dask"):
         from distributed import Client  # noqa: PLC0415
-    except ImportError:
-        raise InputError("Dask is not installed; pip install 'diffdag[dask]'") from None
     answer: queue.SimpleQueue[Client | None] = queue.SimpleQueue()
 
     def knock() -> None:

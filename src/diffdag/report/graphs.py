@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
+from diffdag._base.extras import extra
 from diffdag._base.words import join_names
 from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.theme import THEMES
@@ -39,7 +40,8 @@ HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
 
 def to_networkx(result: Difference) -> nx.DiGraph[str]:
     """Return a graph of all variables, with their `role`, and of the changed edges; undirected both ways."""
-    import networkx as nx  # noqa: PLC0415
+    with extra("networkx", "graphs"):
+        import networkx as nx  # noqa: PLC0415
 
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
     for name, role in _roles(result).items():
@@ -263,14 +265,11 @@ def to_sif(result: Difference) -> str:
 
 def to_causallearn(result: Difference) -> Any:
     """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
-    try:
+    with extra("causal-learn", "compare"):
         from causallearn.graph import Edge as joins  # noqa: PLC0415
         from causallearn.graph.Endpoint import Endpoint  # noqa: PLC0415
         from causallearn.graph.GeneralGraph import GeneralGraph  # noqa: PLC0415
         from causallearn.graph.GraphNode import GraphNode  # noqa: PLC0415
-    except ImportError:
-        message = "to_causallearn needs causal-learn, which is not installed; pip install 'diffdag[compare]'"
-        raise InputError(message) from None
     nodes = {name: GraphNode(name) for name in result.variables}
     graph = GeneralGraph(list(nodes.values()))
     for edge in result.edge_list:
@@ -298,7 +297,8 @@ def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error")
     undirected : {"error", "drop"}
         What to do about changes whose direction is unknown: DoWhy has no place for them.
     """
-    import networkx as nx  # noqa: PLC0415
+    with extra("networkx", "graphs"):
+        import networkx as nx  # noqa: PLC0415
 
     said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"
     check_option("undirected", undirected, ("error", "drop"), said)

@@ -107,18 +107,18 @@ def _headline(result: Difference) -> Markup:
 
 def _brain(result: Difference, coordinates: Coordinates) -> dict[str, Any]:
     """The view of the brain on light and on dark ground, or why there is none."""
-    from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
-    from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
-
     places = check_coordinates(coordinates)
     themes: tuple[ThemeName, ...] = ("light", "dark")
     pictures = []
-    for theme in themes:
-        try:
+    try:
+        from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
+
+        for theme in themes:
             drawn = plot_brain(result, places, theme=theme)
-        except InputError as error:  # the rest of the report is worth having
-            return {"pictures": [], "problem": str(error)}
-        pictures.append((theme, _inline(svg_of(drawn), f"{theme}-")))
+            pictures.append((theme, _inline(svg_of(drawn), f"{theme}-")))
+    except InputError as error:  # the rest of the report is worth having
+        return {"pictures": [], "problem": str(error)}
     return {"pictures": pictures, "problem": ""}
 
 

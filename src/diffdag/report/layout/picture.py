@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from diffdag.report.format import by_size, ends, kind_words, printable
@@ -18,6 +19,7 @@ from diffdag.report.layout.widths import text_ems
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
+    from diffdag.results.differences import Differences
     from diffdag.results.records import Edge
 
 FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
@@ -104,6 +106,19 @@ def causes_first(result: Difference) -> list[str]:
     """All variables: those whose place is open, then the layers, then those that take no part."""
     ranked = [name for layer in [result.unresolved, *result.order, result.variables] for name in layer]
     return list(dict.fromkeys(ranked))
+
+
+def all_changes(result: Differences) -> Difference:
+    """All changes of all comparisons, each as large as it gets, in one graph."""
+    some = next(iter(result.pairs.values()))
+    loose = {name for one in result.pairs.values() for name in one.unresolved}
+    return replace(
+        some,
+        unresolved=tuple(name for name in some.variables if name in loose),
+        order=tuple((name,) for name in result.order),
+        edge_list=tuple(by_size(tuple(row.values()))[0] for row in result.by_edge),
+        scatters=(),
+    )
 
 
 def strokes(edges: Iterable[Edge], among: Iterable[Edge]) -> list[float]:

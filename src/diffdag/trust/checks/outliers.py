@@ -97,7 +97,7 @@ def _lost(
     if s is None:
         with_them, _ = _variance_change(view, t, none)
         without, chance = _variance_change(view, t, rows)
-        falls = chance > chdtrc(1, 2 * penalty)
+        falls = chance > float(chdtrc(1, 2 * penalty))
     else:
         with_them, _ = _change(view, s, t, causes, none)
         without, error = _change(view, s, t, causes, rows)
