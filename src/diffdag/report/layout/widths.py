@@ -114,6 +114,6 @@ def _ems(character: str) -> float:
         start = (code - first) * DIGITS
         if 0 <= start < len(digits) and (width := int(digits[start : start + DIGITS], 16)):
             return width / UNITS
-    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:  # marks on the character before, and orders
+    if unicodedata.category(character) in {"Mn", "Me", "Cf", "Zl", "Zp"}:  # marks, and what is not seen
         return 0.0
     return WIDE if unicodedata.east_asian_width(character) in "WF" else OTHER
