@@ -107,6 +107,7 @@ bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python order_checks.py
 	cd benchmarks && ../$(BIN)/python robust.py
 	cd benchmarks && ../$(BIN)/python scale.py
+	cd benchmarks && ../$(BIN)/python startup.py
 	$(BIN)/python docs/make_benchmarks.py
 
 picture: $(VENV)/.dev

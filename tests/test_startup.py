@@ -125,3 +125,14 @@ class TestWithoutAnExtra:
         assert "picture.svg" not in files
         assert cli.run(["export", str(tmp_path), str(tmp_path / "all.svg")]) == 2
         assert "pip install 'diffdag[plots]'" in capsys.readouterr().err
+
+    def test_the_page_offers_no_picture(self, tables, tmp_path):
+        from diffdag.app.serve.options import DEFAULTS  # noqa: PLC0415
+        from diffdag.app.serve.worker import TASKS  # noqa: PLC0415
+
+        for path in tables:
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        task = {"options": DEFAULTS, "tables": [{"file": path.name, "label": path.stem} for path in tables]}
+        answer = TASKS["fit"](tmp_path, task, lambda *_: None)
+        assert answer["without"] == ["picture.svg"]
+        assert {"report.html", "graph.cyjs"} <= {path.name for path in (tmp_path / "answer").iterdir()}
