@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -77,14 +78,28 @@ def result():
     return dd.DifferenceDAG().fit(pair.first.sample(300, rng=2), pair.second.sample(300, rng=3)).result_
 
 
-@pytest.fixture
-def _bare(monkeypatch):
-    """An environment without what extras bring."""
+def drawing() -> dict[str, ModuleType]:
+    """Modules of diffdag that are loaded and import what extras bring."""
     ours = ("diffdag.report.plots", "diffdag.app.serve", "diffdag.reproduce.experiments")
-    for name in [name for name in sys.modules if name.startswith(ours)]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in RARE:
-        monkeypatch.setitem(sys.modules, name, None)
+    return {name: module for name, module in sys.modules.items() if name.startswith(ours)}
+
+
+@pytest.fixture
+def _bare():
+    """An environment without what extras bring; afterwards all modules are the same as before."""
+    before = drawing()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in RARE:
+            patch.setitem(sys.modules, name, None)
+        for name in before:
+            del sys.modules[name]
+        yield
+        for name in drawing():
+            del sys.modules[name]
+    sys.modules.update(before)
+    for name, module in before.items():
+        package, _, own = name.rpartition(".")
+        setattr(sys.modules[package], own, module)
 
 
 @pytest.mark.usefixtures("_bare")
