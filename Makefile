@@ -40,7 +40,7 @@ $(VENV)/.runtime: pyproject.toml $(CORE) | $(COMPILER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "diffdag needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) --editable .
+	$(BIN)/python $(PIP) --editable '.[serve]'
 	@touch $@
 
 # The tools of the build stay: what has changed since is compiled when it is imported.
@@ -78,7 +78,8 @@ lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
-	  --extra cells --extra compare --extra dask --extra polars --output-file $(LOWEST)/lowest.txt pyproject.toml
+	  --extra cells --extra compare --extra dask --extra graphs --extra plots --extra polars --extra serve \
+	  --output-file $(LOWEST)/lowest.txt pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
 
@@ -106,6 +107,7 @@ bench: $(VENV)/.dev
 	cd benchmarks && ../$(BIN)/python order_checks.py
 	cd benchmarks && ../$(BIN)/python robust.py
 	cd benchmarks && ../$(BIN)/python scale.py
+	cd benchmarks && ../$(BIN)/python startup.py
 	$(BIN)/python docs/make_benchmarks.py
 
 picture: $(VENV)/.dev

@@ -35,7 +35,7 @@ from record import fill, markdown  # noqa: E402
 
 PAGE = HERE / "dev" / "supply.md"
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("cells", "compare", "dask", "polars")  # dev is for those who work on diffdag
+EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"dev"})  # dev is for those who work on diffdag
 COLUMNS = ("package", "asked for by", "version", "licence", "last release", "MB", "known vulnerabilities")
 QUIET = 730  # days without a release after which a package is looked at
 # Licences as some packages word them.

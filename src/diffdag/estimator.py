@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from diffdag._base.checks import check_labels
 from diffdag._base.errors import InputError, NotFittedError
 from diffdag._base.progress import Progress, progress_callback
 from diffdag._base.words import join_names
-from diffdag.model.prior_knowledge import Direction, Tiers
-from diffdag.precision.api import Penalty
 from diffdag.tables.align import align_tables
-from diffdag.tables.problems import Missing
-from diffdag.tables.robust import Covariance
 from diffdag.trust.options import Assessment
 
 if TYPE_CHECKING:
+    from diffdag.model.prior_knowledge import Direction, Tiers
     from diffdag.model.sem import LinearSEM
     from diffdag.pipeline import ModelOptions
+    from diffdag.precision.api import Penalty
     from diffdag.result import DifferenceResult
     from diffdag.tables.moments import Moments
+    from diffdag.tables.problems import Missing
+    from diffdag.tables.robust import Covariance
 
 ESTIMATING = "Estimating (the very first time, compiling takes half a minute)"
 
@@ -226,11 +227,11 @@ class DifferenceDAG:
         DifferenceDAG
             Itself, with ``result_``.
         """
-        from diffdag.pipeline import check_labels, fit_tables  # noqa: PLC0415 - SciPy takes a moment to import
-
-        options, wanted = self.model_options(), self.assessment(journal)
-        called = check_labels(labels)
+        called, wanted = check_labels(labels), self.assessment(journal)
         tables = align_tables(first, second, columns=columns, drop=drop, missing=self.missing, labels=called)
+        from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
+
+        options = self.model_options()
         with progress_callback(progress, ESTIMATING) as callback:
             result = fit_tables(tables, options, wanted, callback)
         return self._fitted(replace(result, labels=called))
@@ -255,7 +256,7 @@ class DifferenceDAG:
         labels, progress
             As for `fit`.
         """
-        from diffdag.pipeline import check_labels, fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
+        from diffdag.pipeline import fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
 
         called = check_labels(labels)
         with progress_callback(progress, ESTIMATING) as callback:

@@ -22,7 +22,7 @@ import numpy as np
 from diffdag._base.arrays import BoolArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
-from diffdag._base.parallel import count_workers, one_blas_thread
+from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
 from diffdag._base.words import Option, named
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
@@ -132,7 +132,7 @@ class ModelOptions:
         return OrderSettings(
             self.noise == "equal",
             np.random.default_rng(self.seed),
-            count_workers(self.n_jobs),
+            self.n_jobs,
             tuple(self.knowledge),
             callback or silent,
             1.0 if self.penalty is None else float(self.penalty),
@@ -491,17 +491,3 @@ def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
             )
         return replace(wanted, permutations=0)
     return wanted
-
-
-def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
-    """What to call the two conditions."""
-    if labels is None:
-        return LABELS
-    words = tuple(labels) if isinstance(labels, (list, tuple)) else ()
-    if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
-        raise InputError(
-            named("labels"), f" must be two names, such as control and treated; they are {labels!r}"
-        )
-    if words[0] == words[1]:
-        raise InputError(f"both conditions are called {words[0]!r}; give them different labels")
-    return words[0], words[1]

@@ -6,13 +6,15 @@ Pictures and pages are made by parts of `report` that are imported when one of t
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from diffdag._base.atomic import JOURNAL, write_together
-from diffdag._base.errors import InputError
+from diffdag._base.errors import DiffDagWarning, InputError
+from diffdag._base.extras import MissingExtraError
 from diffdag._base.words import plural
 from diffdag.report import conditions, graphs, text
 from diffdag.results.difference import Difference
@@ -263,11 +265,15 @@ class ConditionsResult(Differences):
     def rendered(self) -> dict[str, bytes]:
         """Return what `save` writes about all comparisons, by the names of the files."""
         from diffdag.report.html.conditions import render_page  # noqa: PLC0415
-        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
-        tables = to_csv(self), to_csv(self, self.matrix)
-        texts = (to_json(self), *tables, svg_of(self.plot()), render_page(self))
-        return {name: text.encode("utf-8") for name, text in zip(CONDITIONS_FILES, texts, strict=True)}
+        contents = {
+            "conditions.json": to_json(self),
+            "changes.csv": to_csv(self),
+            "matrix.csv": to_csv(self, self.matrix),
+            **_pictures({"picture.svg": self.plot}),
+            "report.html": render_page(self),
+        }
+        return {name: text.encode("utf-8") for name, text in contents.items()}
 
 
 class PathResult(SettingsPath):
@@ -326,16 +332,25 @@ class PathResult(SettingsPath):
 
         The folder is created, and files are replaced, as by `DifferenceResult.save`.
         """
-        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
-
+        drawn: dict[str, Callable[[], Axes]] = {"path.svg": self.plot}
+        if self.by == "stability":
+            drawn["stability.svg"] = self.plot_stability
         contents = {
             "path.csv": self.table.to_csv(index=False, lineterminator="\n"),
             "path.json": self.to_json(),
-            "path.svg": svg_of(self.plot(), background=True),
+            **_pictures(drawn, background=True),
         }
-        if self.by == "stability":
-            contents["stability.svg"] = svg_of(self.plot_stability(), background=True)
         return write_together(folder, contents)
+
+
+def _pictures(drawn: Mapping[str, Callable[[], Axes | Figure]], **look: bool) -> dict[str, str]:
+    """Pictures as SVG by the names of their files; without matplotlib none, which is said."""
+    try:
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
+    except MissingExtraError as error:
+        warnings.warn(f"no {' and '.join(drawn)}: {error}", DiffDagWarning, stacklevel=3)
+        return {}
+    return {name: svg_of(draw(), **look) for name, draw in drawn.items()}
 
 
 def load(path: str | os.PathLike[str]) -> DifferenceResult | ConditionsResult:

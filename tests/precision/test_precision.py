@@ -86,7 +86,7 @@ def test_dantzig_goes_on_where_primal_simplex_gives_up(monkeypatch):
         def getModelStatus(self):
             return highspy.HighsModelStatus.kUnknown
 
-    monkeypatch.setattr(dantzig.highspy, "Highs", GivesUp)
+    monkeypatch.setattr(highspy, "Highs", GivesUp)
     assert dantzig.solve_dantzig(problem).objective == pytest.approx(expected, rel=1e-9)
 
 

@@ -159,6 +159,17 @@ def test_any_names_survive(names: list[str]) -> None:
     assert len(result.to_dot().split("\n")) == 8
 
 
+def test_graphml_says_what_networkx_has() -> None:
+    names = ("a", "b", "c")
+    edges = (Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1), Edge("b", "c", directed=False), Edge("c", "b"))
+    result = answer(names, edges)
+    read, made = nx.parse_graphml(result.to_graphml()), result.to_networkx()
+    assert read.graph == made.graph | {"node_default": {}, "edge_default": {}}
+    assert dict(read.nodes(data=True)) == dict(made.nodes(data=True))
+    assert read.adj == made.adj
+    assert result.to_graphml().startswith("<graphml xmlns=")
+
+
 class TestCommand:
     @pytest.fixture
     def saved(self, tmp_path: Path) -> Path:

@@ -18,15 +18,18 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon
 from matplotlib.path import Path as Line
+from matplotlib.textpath import TextPath
+from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
 
 from diffdag._base.errors import InputError
 from diffdag.report.format import printable
 from diffdag.report.layout.grid import Link
-from diffdag.report.layout.layout import Curve, arrange
-from diffdag.report.layout.picture import PALEST, Picture, text_width
+from diffdag.report.layout.layout import Curve, arrange, nondecreasing
+from diffdag.report.layout.picture import FONT, FONT_SIZE, PALEST, Picture, text_width
 from diffdag.report.layout.theme import DASHES, THEMES
 from diffdag.report.plots.brain import CLEAR, clearest, plot_brain
 from diffdag.report.plots.difference import plot_difference
@@ -250,6 +253,29 @@ class TestPlot:
     @settings(deadline=None)
     def test_every_text_has_a_width(self, text: str) -> None:
         assert text_width(printable(text)) >= 0
+
+    def test_text_is_as_wide_as_matplotlib_draws_it(self) -> None:
+        font = get_font(findfont(FONT))
+        font.set_size(FONT_SIZE, 72.0)
+        codes = [*range(0x20, 0x7F), *range(0xA0, 0x530), *range(0x1E00, 0x2300)]
+        known = [code for code in codes if font.get_char_index(code)]
+        assert len(known) > 2000
+        for code in known:
+            assert text_width(chr(code)) == pytest.approx(
+                font.load_char(code).linearHoriAdvance / 65536, abs=1e-9
+            )
+        for words in ("Interleukin-6 (IL6), log₂ µg/ml", "Größe → Ärger", "Έλλειψη Δ ≤ β", "Уровень «А»"):
+            drawn = TextPath((0, 0), words, size=100, prop=FontProperties(family=FONT)).get_extents().width
+            assert text_width(words) == pytest.approx(drawn * FONT_SIZE / 100, rel=0.04)  # no bearings, kerned
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_boxes_are_moved_as_little_as_scipy_moves_them(self, seed: int) -> None:
+        wish = np.random.default_rng(seed).normal(size=10 * seed).round(1)
+        assert nondecreasing(wish) == pytest.approx(isotonic_regression(wish).x if seed else [], abs=1e-12)
+
+    def test_other_characters_get_room(self) -> None:
+        assert text_width("脑🧠") == 2 * 1.3 * FONT_SIZE
+        assert text_width("e\u0301\u200d") == text_width("e")
 
 
 # What a reader without red, or without green, cones sees: Machado, Oliveira and Fernandes (2009),

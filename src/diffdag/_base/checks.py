@@ -62,6 +62,20 @@ def is_number(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
 
 
+def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:
+    """What to call the two conditions."""
+    if labels is None:
+        return "first", "second"
+    words = tuple(labels) if isinstance(labels, (list, tuple)) else ()
+    if len(words) != 2 or not all(isinstance(word, str) and word.strip() for word in words):
+        raise InputError(
+            named("labels"), f" must be two names, such as control and treated; they are {labels!r}"
+        )
+    if words[0] == words[1]:
+        raise InputError(f"both conditions are called {words[0]!r}; give them different labels")
+    return words[0], words[1]
+
+
 def check_rng(rng: object) -> None:
     """Check where randomness comes from."""
     if rng is not None and not (is_whole(rng) and rng >= 0) and not isinstance(rng, np.random.Generator):  # type: ignore[operator]

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from diffdag._base.errors import InputError
+from diffdag._base.extras import extra
 from diffdag._base.words import Option, using
 
 if TYPE_CHECKING:
@@ -118,10 +119,8 @@ def use_cluster(address: str | None) -> Iterator[Client | None]:
 
 
 def _connect(address: str) -> Client:
-    try:
+    with extra("Dask", "dask"):
         from distributed import Client  # noqa: PLC0415
-    except ImportError:
-        raise InputError("Dask is not installed; pip install 'diffdag[dask]'") from None
     answer: queue.SimpleQueue[Client | None] = queue.SimpleQueue()
 
     def knock() -> None:
@@ -240,6 +239,8 @@ def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None
 
 def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
     """How many workers a number of jobs means, as in scikit-learn, and are worth having for so many tasks."""
+    if jobs == 1 or tasks <= 1:
+        return 1
     import joblib  # noqa: PLC0415
 
     count: int = joblib.effective_n_jobs(jobs)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csgraph
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
@@ -235,6 +234,8 @@ def _closure(direct: BoolArray) -> BoolArray:
 
 def _shortest_cycle(direct: BoolArray) -> list[int]:
     """A shortest cycle of a graph that has one, without its return to the first variable."""
+    from scipy.sparse import csgraph  # noqa: PLC0415 - seldom needed
+
     distance, previous = csgraph.shortest_path(direct, unweighted=True, return_predecessors=True)
     closing = np.where(direct, distance.T, np.inf)  # an edge a -> b and the way back from b to a
     first, second = (int(k) for k in np.unravel_index(closing.argmin(), closing.shape))

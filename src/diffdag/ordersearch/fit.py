@@ -39,7 +39,7 @@ class OrderSettings:
 
     equal_noise: bool
     rng: np.random.Generator
-    jobs: int
+    jobs: int | None
     known: tuple[str, ...] = ()  # which kinds of prior knowledge were given
     progress: ProgressCallback = silent
     factor: float = 1.0  # of the penalty

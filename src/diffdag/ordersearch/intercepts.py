@@ -21,8 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
 from scipy.linalg import solve_triangular
+from scipy.special import chdtrc, fdtrc, stdtr, stdtrit
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag.model.regression import equal_variances, minus_loglik, regress_jointly
@@ -73,8 +73,8 @@ def changed_mechanisms(
     order = [int(i) for i in order]
     touched = {int(i) for i in separate} | {int(i) for i, own in causes.items() if len(own)}
     p = len(order)
-    level = float(stats.chi2.sf(2 * (A + B * math.sqrt(p)), 1))
-    noise_level = stats.chi2.sf(2 * (NOISE_A + NOISE_B * math.log(p)), 1)
+    level = float(chdtrc(1, 2 * (A + B * math.sqrt(p))))
+    noise_level = float(chdtrc(1, 2 * (NOISE_A + NOISE_B * math.log(p))))
     noise, shifts = {}, {}
     for i in touched:
         earlier = order[: order.index(i)]
@@ -91,7 +91,7 @@ def changed_mechanisms(
     known = np.zeros((p, p), bool) if before is None else before
     # What a changed intercept has to gain, by the number of predecessors.
     free = np.maximum(first.n + second.n - 2.0 - np.arange(p), 1.0)
-    penalties = (first.n + second.n) / 2 * np.log1p(stats.t.isf(level / 2, free) ** 2 / free)
+    penalties = (first.n + second.n) / 2 * np.log1p(stdtrit(free, level / 2) ** 2 / free)
     for i, earlier in _calm_changes(model, order, known, penalties):
         shifts[i] = _equation(first, second, i, earlier, (), False).shifts[0]
     means = [
@@ -113,7 +113,7 @@ class _Shift:
 
     @property
     def pvalue(self) -> float:
-        return 2 * float(stats.t.sf(abs(self.delta) / self.stderr, self.freedom))
+        return 2 * float(stdtr(self.freedom, -abs(self.delta) / self.stderr))
 
 
 @dataclass(frozen=True)
@@ -266,4 +266,4 @@ def _means_agree(run: Run, preceding: int, distance: float, level: float) -> boo
         return True
     free = max(run.rows - 1 - preceding - m, 1)
     statistic = (distance - run.lead) / (1 + run.lead) * free / m
-    return float(stats.f.sf(statistic, m, free)) > level
+    return float(fdtrc(m, free, statistic)) > level

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc, fdtri, stdtrit
 
 from diffdag._base.arrays import FloatArray
 
@@ -41,13 +41,13 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
     """
     rows, k = n1 + n2, np.arange(p)
     ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
-    level, variance_level = (stats.chi2.sf(2 * share * ample, 1) for share in (1.0, VARIANCE_SHARE))
+    level, variance_level = (chdtrc(1, 2 * share * ample) for share in (1.0, VARIANCE_SHARE))
     free = rows - 3.0 - k
-    t = stats.t.isf(level / 2, free)
+    t = stdtrit(free, level / 2)
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
     ratios = [
-        _variance_ratio(n1, n2, np.asarray(tail(variance_level / 2, free1, free2) * free1, float), free2)
-        for tail in (stats.f.isf, stats.f.ppf)
+        _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
+        for share in (1 - variance_level / 2, variance_level / 2)
     ]
     table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), free / rows * np.maximum(*ratios), free])
     return table

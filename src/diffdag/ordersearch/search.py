@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
-from diffdag._base.parallel import end_if_abandoned, run_all
+from diffdag._base.parallel import count_workers, end_if_abandoned, run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.core import _core
 from diffdag.ordersearch.intercept_order import respect_known
@@ -247,7 +247,7 @@ def read_order(
 def search_orders(
     problem: Landscape,
     rng: np.random.Generator,
-    jobs: int,
+    jobs: int | None,
     progress: ProgressCallback | None = None,
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
@@ -261,7 +261,10 @@ def search_orders(
 
 
 def search_jointly(
-    problems: Sequence[Problem], rng: np.random.Generator, jobs: int, progress: ProgressCallback | None = None
+    problems: Sequence[Problem],
+    rng: np.random.Generator,
+    jobs: int | None,
+    progress: ProgressCallback | None = None,
 ) -> list[Optimum]:
     """The order with the least sum of scores, and what it says about each pair.
 
@@ -338,7 +341,7 @@ def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: In
 def _walk_many(
     problem: Landscape,
     rng: np.random.Generator,
-    jobs: int,
+    jobs: int | None,
     progress: ProgressCallback | None = None,
 ) -> Optimum:
     found: list[Found] = []
@@ -412,7 +415,7 @@ def _spread(
     function: Callable[..., Found],
     tasks: Sequence[tuple[Any, ...]],
     shared: tuple[Any, ...],
-    jobs: int,
+    jobs: int | None,
     progress: ProgressCallback | None,
     before: int,
     what: str,
@@ -421,9 +424,10 @@ def _spread(
 
     `progress` counts on from those done before.
     """
-    alone = jobs == 1
+    workers = count_workers(jobs)
+    alone = workers == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
-    size = 1 if alone else -(-len(tasks) // (4 * jobs))
+    size = 1 if alone else -(-len(tasks) // (4 * workers))
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]
     done = (
         ((k, _do_parcel(parcel, *shared)) for k, parcel in enumerate(parcels))

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -133,6 +132,8 @@ class _Master:
         self.constraints: Entries = (empty, empty)
         self.bound = FIRST_BOUND
         self.unit = _unit(problem)
+        import highspy  # noqa: PLC0415 - takes a moment to load
+
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
@@ -236,6 +237,8 @@ class _Master:
         return False
 
     def _ended(self) -> bool:
+        import highspy  # noqa: PLC0415
+
         return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def _go(self, way: dict[str, int | float]) -> None:

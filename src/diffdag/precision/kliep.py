@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator, cg
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag.precision.problem import DifferenceProblem, Solution
@@ -206,6 +205,8 @@ def _newton(fitted: FloatArray, free: _Free, right: FloatArray) -> FloatArray:
 
 def _newton_by_products(fitted: FloatArray, free: _Free, right: FloatArray) -> FloatArray:
     """Solve the Newton system by conjugate gradients on products ``W D W``: no matrix is larger than p x p."""
+    from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - takes a moment to load
+
     i, j, times = free.rows, free.columns, free.times
     scale = times**2 / 2 * (fitted[i, i] * fitted[j, j] + fitted[i, j] ** 2)
 

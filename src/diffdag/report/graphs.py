@@ -7,13 +7,14 @@ names that become the same by it are told apart by a prime.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
+from diffdag._base.extras import extra
 from diffdag._base.words import join_names
 from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.theme import THEMES
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 CHARACTER, MARGIN = 7.0, 20.0  # the size of a box around a name, in points
 ROW_WIDTH, ROW_STEP = 1200.0, 60.0
+GRAPHML = {
+    "xmlns": "http://graphml.graphdrawing.org/xmlns",
+    "xmlns:xsi": "http://www.w3.org/2001/XMLSchema-instance",
+    "xsi:schemaLocation": "http://graphml.graphdrawing.org/xmlns "
+    "http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd",
+}
 # Graphviz has fewer kinds of lines than there are changes, but many arrowheads.
 LINES = {"removed": "dashed", "weakened": "dotted", "reversed-sign": "dashed"}
 HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
@@ -33,17 +40,25 @@ HEADS = {"strengthened": "normalnormal", "reversed-sign": "odiamond"}
 
 def to_networkx(result: Difference) -> nx.DiGraph[str]:
     """Return a graph of all variables, with their `role`, and of the changed edges; undirected both ways."""
-    import networkx as nx  # noqa: PLC0415
+    with extra("networkx", "graphs"):
+        import networkx as nx  # noqa: PLC0415
 
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
     for name, role in _roles(result).items():
         graph.add_node(name, role=role)
-    for edge in result.edge_list:
-        known = _known(edge)
-        graph.add_edge(edge.source, edge.target, **known)
-        if not edge.directed:
-            graph.add_edge(edge.target, edge.source, **known)
+    for (source, target), known in _arcs(result).items():
+        graph.add_edge(source, target, **known)
     return graph
+
+
+def _arcs(result: Difference) -> dict[tuple[str, str], dict[str, Any]]:
+    """What is known of the changed edges, by source and target; undirected ones are there both ways."""
+    arcs: dict[tuple[str, str], dict[str, Any]] = {}
+    for edge in result.edge_list:
+        joined = (edge.source, edge.target)
+        for arc in (joined,) if edge.directed else (joined, joined[::-1]):
+            arcs.setdefault(arc, {}).update(_known(edge))
+    return arcs
 
 
 def _known(edge: Edge) -> dict[str, Any]:
@@ -75,11 +90,37 @@ def _printable_names(result: Difference) -> dict[str, str]:
 
 def to_graphml(result: Difference) -> str:
     """Return the graph as GraphML. XML has no control characters: in names they appear as escapes."""
-    import networkx as nx  # noqa: PLC0415
+    import xml.etree.ElementTree as ET  # noqa: PLC0415
 
-    graph = nx.relabel_nodes(to_networkx(result), _printable_names(result))
-    graph.graph = {key: printable(value) for key, value in graph.graph.items()}
-    return "\n".join(nx.generate_graphml(graph)) + "\n"
+    shown = _printable_names(result)
+    first, second = map(printable, result.labels)
+    root = ET.Element("graphml", GRAPHML)
+    graph = ET.Element("graph", edgedefault="directed")
+    keys: dict[tuple[str, str, str], str] = {}
+
+    def describe(element: ET.Element, known: Mapping[str, str | bool | float]) -> None:
+        for name, value in known.items():
+            kind, text = _typed(value)
+            key = keys.setdefault((element.tag, name, kind), f"d{len(keys)}")
+            ET.SubElement(element, "data", key=key).text = text
+
+    describe(graph, {"method": printable(result.method), "first": first, "second": second})
+    for name, role in _roles(result).items():
+        describe(ET.SubElement(graph, "node", id=shown[name]), {"role": role})
+    for (source, target), known in _arcs(result).items():
+        describe(ET.SubElement(graph, "edge", source=shown[source], target=shown[target]), known)
+    for (tag, name, kind), key in keys.items():
+        ET.SubElement(root, "key", {"id": key, "for": tag, "attr.name": name, "attr.type": kind})
+    root.append(graph)
+    ET.indent(root)
+    return ET.tostring(root).decode("ascii") + "\n"
+
+
+def _typed(value: str | bool | float) -> tuple[str, str]:
+    """The type of a value in GraphML, and the value as it is written there."""
+    if isinstance(value, bool):
+        return "boolean", str(value).lower()
+    return ("string" if isinstance(value, str) else "double"), str(value)
 
 
 def to_cytoscape(result: Difference) -> dict[str, Any]:
@@ -224,14 +265,11 @@ def to_sif(result: Difference) -> str:
 
 def to_causallearn(result: Difference) -> Any:
     """Return the changed edges as a ``GeneralGraph`` of causal-learn, directed and undirected."""
-    try:
+    with extra("causal-learn", "compare"):
         from causallearn.graph import Edge as joins  # noqa: PLC0415
         from causallearn.graph.Endpoint import Endpoint  # noqa: PLC0415
         from causallearn.graph.GeneralGraph import GeneralGraph  # noqa: PLC0415
         from causallearn.graph.GraphNode import GraphNode  # noqa: PLC0415
-    except ImportError:
-        message = "to_causallearn needs causal-learn, which is not installed; pip install 'diffdag[compare]'"
-        raise InputError(message) from None
     nodes = {name: GraphNode(name) for name in result.variables}
     graph = GeneralGraph(list(nodes.values()))
     for edge in result.edge_list:
@@ -259,7 +297,8 @@ def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error")
     undirected : {"error", "drop"}
         What to do about changes whose direction is unknown: DoWhy has no place for them.
     """
-    import networkx as nx  # noqa: PLC0415
+    with extra("networkx", "graphs"):
+        import networkx as nx  # noqa: PLC0415
 
     said = f"undirected must be 'error' or 'drop'; it is {undirected!r}"
     check_option("undirected", undirected, ("error", "drop"), said)

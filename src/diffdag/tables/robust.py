@@ -33,7 +33,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
-from scipy.stats import rankdata
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_option
@@ -179,9 +178,22 @@ def _standardised(scores: list[FloatArray]) -> tuple[list[FloatArray], FloatArra
     return [(part - middle) / unit for part in scores], np.array([center - middle, scale]) / unit
 
 
+def mean_ranks(table: FloatArray) -> FloatArray:
+    """Ranks from 1 within each column; equal values share the mean of theirs.
+
+    >>> mean_ranks(np.array([[3.0], [1.0], [3.0]])).ravel()
+    array([2.5, 1. , 2.5])
+    """
+    ranks: FloatArray = np.empty(table.shape)
+    for column, own in zip(table.T, ranks.T, strict=True):
+        _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+        own[:] = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
+
+
 def rank_correlation(table: FloatArray) -> FloatArray:
     """Correlations of the Gaussian variables behind a table, from Spearman's coefficients."""
-    matrix: FloatArray = 2 * np.sin(np.pi / 6 * np.corrcoef(rankdata(table, axis=0), rowvar=False))
+    matrix: FloatArray = 2 * np.sin(np.pi / 6 * np.corrcoef(mean_ranks(table), rowvar=False))
     np.fill_diagonal(matrix, 1.0)
     return matrix
 
@@ -270,7 +282,7 @@ def _influences(table: FloatArray, scores: FloatArray, matrix: FloatArray) -> It
     takes part as r and in the two distribution functions.
     """
     n = len(table)
-    ranks = (2 * rankdata(table, axis=0) - n - 1) / n
+    ranks = (2 * mean_ranks(table) - n - 1) / n
     spread = ranks.std(axis=0)
     levels = ranks / spread
     slope = np.pi / 3 * np.sqrt(1 - matrix**2 / 4)

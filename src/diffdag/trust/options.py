@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diffdag._base.checks import check_number, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import named
-from diffdag.trust.resampling import Kind
-from diffdag.trust.scatter import STORED_ROWS
 
+if TYPE_CHECKING:
+    from diffdag.trust.resampling import Kind
+
+STORED_ROWS = 150  # of each condition, to show in scatters
 RESAMPLES = 200
 PERMUTATIONS = 999
 LEAST_RESAMPLES = 20

@@ -19,13 +19,13 @@ from diffdag.results.records import Cloud, Edge, EdgeScatter
 from diffdag.tables.align import Tables
 from diffdag.tables.moments import Moments
 from diffdag.tables.robust import Covariance, table_scores
+from diffdag.trust.options import STORED_ROWS
 
 if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
 
 Rows = tuple[FloatArray, FloatArray]
 
-STORED_ROWS = 150  # rows of each condition that are kept
 MOST_EDGES = 100
 DIGITS = 4  # of the spread of a variable: more cannot be seen
 

@@ -18,7 +18,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from diffdag._base.arrays import BoolArray, IndexArray
 from diffdag._base.errors import InputError
@@ -135,7 +135,7 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
         rows = first.n + second.n - 2 - len(earlier) - len(causes)
         for u, j in enumerate(causes):
             freedom = rows if i not in structure.separate else float(fit.freedom_delta[u])
-            reach = float(stats.t.isf((1 - LEVEL) / 2, freedom)) * float(fit.error_delta[u])
+            reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * float(fit.error_delta[u])
             edge = edge_of(structure.names, structure, fit, i, j)
             delta = edge.delta or 0.0
             edges[edge.source, edge.target] = replace(edge, low=delta - reach, high=delta + reach)

@@ -79,5 +79,9 @@ def _several(result: ConditionsResult, path: Path, source: Path) -> bytes:
             f"'{source}' holds {plural(len(result.pairs), 'comparison')}, and a {ending} file one graph; give "
             f"the result of one of them, such as '{example}'"
         )
-    names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html", ".svg": "picture.svg"}
+    if ending == ".svg":
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
+
+        return svg_of(result.plot()).encode("utf-8")
+    names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html"}
     return result.rendered()[names[ending]]

@@ -23,7 +23,10 @@ def serve(
 ) -> None:
     """Compare two tables in a web page on this computer: for everybody who would rather click than type."""
     check_folder(out)
-    from diffdag.app.serve.server import open_port, serve  # noqa: PLC0415
+    from diffdag._base.extras import extra  # noqa: PLC0415
+
+    with extra("starlette or uvicorn", "serve"):
+        from diffdag.app.serve.server import open_port, serve  # noqa: PLC0415
 
     def ready(address: str, door: Path) -> None:
         print(address, flush=True)

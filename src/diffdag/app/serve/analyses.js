@@ -97,6 +97,7 @@ function drawAnswer(job, first) {
   $("open-report").href = `${place}/report.html`;
   for (const link of document.querySelectorAll("[data-file]")) {
     link.href = `${place}/${link.dataset.file}?save`;
+    link.hidden = (job.without ?? []).includes(link.dataset.file);
   }
   if ($("report").getAttribute("src") !== `${place}/report.html`) $("report").src = `${place}/report.html`;
   const elsewhere = ["data", "checks", "options"].some((id) => $(id).contains(document.activeElement));

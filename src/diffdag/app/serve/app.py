@@ -199,11 +199,11 @@ def _download(job: Job, name: str, saving: bool) -> Response:
     """One file of an analysis, of those that there are to have."""
     if name == LOG and job.logged:
         return FileResponse(job.folder / LOG, media_type="text/plain")
-    if job.state != "done" or name not in (*ANSWERS, ARCHIVE):
-        raise UnknownError("this analysis has no such file; see its list of downloads")
     folder = job.folder / "answer"
-    if name == ARCHIVE:
+    if job.state == "done" and name == ARCHIVE:
         return Response(_zipped(folder), media_type="application/zip", headers=_saved(name))
+    if job.state != "done" or name not in ANSWERS or not (folder / name).exists():
+        raise UnknownError("this analysis has no such file; see its list of downloads")
     headers = {"Content-Security-Policy": REPORT_POLICY} if name == "report.html" else {}
     if saving:
         headers |= _saved(name)
@@ -219,5 +219,6 @@ def _zipped(folder: Path) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ANSWERS:
-            archive.write(folder / name, f"answer/{name}")
+            if (folder / name).exists():
+                archive.write(folder / name, f"answer/{name}")
     return buffer.getvalue()

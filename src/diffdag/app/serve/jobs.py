@@ -55,6 +55,7 @@ class Job:
             "place": place,
             "pieces": [{"what": what, "done": d, "total": t} for what, (d, t) in self.pieces.items()],
             "headline": self.answer.get("headline"),
+            "without": self.answer.get("without", []),
             "kept": None if self.kept is None else str(self.kept),
             "seconds": None if self.started is None else round(until - self.started, 1),
         }

@@ -74,6 +74,7 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
     options = task["options"]
     one, two, labels = read_pair(*_files(folder, task), options["group"], options["first"], options["second"])
     settings, how = settings_of(options, folder)
+    from diffdag._base.extras import MissingExtraError  # noqa: PLC0415
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once
     from diffdag.report.html.page import render_svg  # noqa: PLC0415
     from diffdag.report.text import headline  # noqa: PLC0415
@@ -82,9 +83,13 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
     tell(0, None, "Writing the report")
     place = folder / "answer"
     result.save(place)
-    write_atomic(place / "picture.svg", render_svg(result))
+    without = []
+    try:
+        write_atomic(place / "picture.svg", render_svg(result))
+    except MissingExtraError:  # the page then has no button for it
+        without = ["picture.svg"]
     write_atomic(place / "graph.cyjs", json.dumps(result.to_cytoscape(), ensure_ascii=False, indent=1) + "\n")
-    return {"headline": headline(result, ("→", "—"))}
+    return {"headline": headline(result, ("→", "—")), "without": without}
 
 
 def _example(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from diffdag._base.words import plural
 from diffdag.report.conditions import beside, change_cells, compared, delta_words, headline, pair_notes
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.page import environment, fragment_style, page_frame
-from diffdag.report.layout.picture import Picture
-from diffdag.report.plots.panels import all_changes
+from diffdag.report.layout.picture import Picture, all_changes
 from diffdag.report.text import samples_line
 
 if TYPE_CHECKING:

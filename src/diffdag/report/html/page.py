@@ -20,8 +20,6 @@ from diffdag.report import words
 from diffdag.report.format import kind_words, percent, printable, setting, short_name
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.websvg import theme_css
-from diffdag.report.plots.chart import svg_of
-from diffdag.report.plots.difference import plot_difference
 from diffdag.report.text import headline, samples_line, shown_settings
 from diffdag.tables.readers.coordinates import check_coordinates
 
@@ -52,6 +50,9 @@ def render_fragment(result: Difference) -> str:
 
 def render_svg(result: Difference) -> str:
     """Return the picture as SVG that stands alone, with names as text, the same for the same result."""
+    from diffdag.report.plots.chart import svg_of  # noqa: PLC0415 - pages need no matplotlib
+    from diffdag.report.plots.difference import plot_difference  # noqa: PLC0415
+
     return svg_of(plot_difference(result))
 
 
@@ -106,17 +107,18 @@ def _headline(result: Difference) -> Markup:
 
 def _brain(result: Difference, coordinates: Coordinates) -> dict[str, Any]:
     """The view of the brain on light and on dark ground, or why there is none."""
-    from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
-
     places = check_coordinates(coordinates)
     themes: tuple[ThemeName, ...] = ("light", "dark")
     pictures = []
-    for theme in themes:
-        try:
+    try:
+        from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415 - few pages have it
+        from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
+
+        for theme in themes:
             drawn = plot_brain(result, places, theme=theme)
-        except InputError as error:  # the rest of the report is worth having
-            return {"pictures": [], "problem": str(error)}
-        pictures.append((theme, _inline(svg_of(drawn), f"{theme}-")))
+            pictures.append((theme, _inline(svg_of(drawn), f"{theme}-")))
+    except InputError as error:  # the rest of the report is worth having
+        return {"pictures": [], "problem": str(error)}
     return {"pictures": pictures, "problem": ""}
 
 

@@ -102,9 +102,27 @@ def _offsets(grid: Grid, row: Sequence[int]) -> NDArray[np.float64]:
 
 def _spread(wish: NDArray[np.float64], offset: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the places nearest to `wish` that keep order and distances: an isotonic regression."""
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+    return nondecreasing(wish - offset) + offset
 
-    return np.asarray(isotonic_regression(wish - offset).x + offset, dtype=np.float64)
+
+def nondecreasing(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the numbers nearest to `values` in the mean square that never decrease.
+
+    This is isotonic regression, by pooling adjacent violators (Ayer et al. 1955).
+
+    >>> nondecreasing(np.array([1.0, 3.0, 2.0]))
+    array([1. , 2.5, 2.5])
+    """
+    means: list[float] = []
+    counts: list[int] = []
+    for value in values.tolist():
+        mean, count = value, 1
+        while means and means[-1] > mean:
+            mean, count = (mean * count + means[-1] * counts[-1]) / (count + counts[-1]), count + counts[-1]
+            del means[-1], counts[-1]
+        means.append(mean)
+        counts.append(count)
+    return np.repeat(np.array(means, dtype=np.float64), counts)
 
 
 class _Router:

@@ -6,21 +6,20 @@ decides nothing about the content.
 
 from __future__ import annotations
 
-import functools
 import textwrap
-import unicodedata
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
-
-from matplotlib.font_manager import findfont, get_font
 
 from diffdag.report.format import by_size, ends, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
+from diffdag.report.layout.widths import text_ems
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
+    from diffdag.results.differences import Differences
     from diffdag.results.records import Edge
 
 FONT, FONT_SIZE, LINE_HEIGHT = "DejaVu Sans", 11.0, 14.0
@@ -109,6 +108,19 @@ def causes_first(result: Difference) -> list[str]:
     return list(dict.fromkeys(ranked))
 
 
+def all_changes(result: Differences) -> Difference:
+    """All changes of all comparisons, each as large as it gets, in one graph."""
+    some = next(iter(result.pairs.values()))
+    loose = {name for one in result.pairs.values() for name in one.unresolved}
+    return replace(
+        some,
+        unresolved=tuple(name for name in some.variables if name in loose),
+        order=tuple((name,) for name in result.order),
+        edge_list=tuple(by_size(tuple(row.values()))[0] for row in result.by_edge),
+        scatters=(),
+    )
+
+
 def strokes(edges: Iterable[Edge], among: Iterable[Edge]) -> list[float]:
     """Widths of the lines of edges: the larger the change, the wider, on the scale of those in `among`."""
     largest = max((abs(edge.delta or 0.0) for edge in among), default=0.0) or 1.0
@@ -130,16 +142,6 @@ def legend_end(item: LegendItem) -> float:
     return item.x + SAMPLE + 8 + text_width(item.words)
 
 
-@functools.lru_cache(maxsize=4096)
 def text_width(text: str) -> float:
     """Return the width of one line in points, with a guess for characters that the font lacks."""
-    font = get_font(findfont(FONT))
-    font.set_size(FONT_SIZE, 72.0)
-    width = 0.0
-    for character in text:
-        code = ord(character)
-        if font.get_char_index(code):
-            width += font.load_char(code).linearHoriAdvance / 65536
-        elif not unicodedata.combining(character):
-            width += FONT_SIZE * (1.3 if unicodedata.east_asian_width(character) in "WF" else 0.8)
-    return width
+    return FONT_SIZE * text_ems(text)

@@ -13,10 +13,10 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
-from scipy.optimize import isotonic_regression
 
 from diffdag._base.arrays import FloatArray
 from diffdag.report.format import printable
+from diffdag.report.layout.layout import nondecreasing
 from diffdag.report.layout.theme import Theme
 
 if TYPE_CHECKING:
@@ -143,5 +143,5 @@ def spread(heights: FloatArray, gap: float, low: float = -np.inf, high: float = 
         return heights
     order, steps = np.argsort(heights, kind="stable"), gap * np.arange(len(heights))
     result: FloatArray = np.empty(len(heights))
-    result[order] = np.clip(isotonic_regression(heights[order] - steps).x, low, high - steps[-1]) + steps
+    result[order] = np.clip(nondecreasing(heights[order] - steps), low, high - steps[-1]) + steps
     return result

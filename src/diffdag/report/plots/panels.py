@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
@@ -11,13 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from diffdag._base.words import plural
-from diffdag.report.format import by_size, printable
-from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, legend_end, text_width
+from diffdag.report.format import printable
+from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, all_changes, legend_end, text_width
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
 
 if TYPE_CHECKING:
-    from diffdag.results.difference import Difference
     from diffdag.results.differences import Differences
 
 # Panels side by side, as long as they are narrower than this together.
@@ -86,19 +84,6 @@ def _title(pair: tuple[str, str], changes: int) -> list[str]:
     first, second = map(printable, pair)
     count = plural(changes, "change") if changes else "no change found"
     return [*textwrap.wrap(f"From {first} to {second}", TITLE_CHARACTERS, break_on_hyphens=False), count]
-
-
-def all_changes(result: Differences) -> Difference:
-    """All changes of all comparisons, each as large as it gets, in one graph."""
-    some = next(iter(result.pairs.values()))
-    loose = {name for one in result.pairs.values() for name in one.unresolved}
-    return replace(
-        some,
-        unresolved=tuple(name for name in some.variables if name in loose),
-        order=tuple((name,) for name in result.order),
-        edge_list=tuple(by_size(tuple(row.values()))[0] for row in result.by_edge),
-        scatters=(),
-    )
 
 
 def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:

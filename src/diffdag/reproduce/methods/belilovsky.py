@@ -33,7 +33,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag.precision import _descent
@@ -106,7 +106,7 @@ def difference_tests(
     ratio = np.divide(np.abs(differences), stderrs, out=np.zeros((p, p)), where=stderrs > 0)
     scale = np.sqrt((np.diag(first.covariance()) + np.diag(second.covariance())) / 2)
     units = scale[:, None] / scale
-    return DifferenceTests(differences * units, stderrs * units, 2 * norm.sf(ratio))
+    return DifferenceTests(differences * units, stderrs * units, 2 * ndtr(-ratio))
 
 
 def _noise(

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag.precision.api import symmetrise
@@ -85,7 +85,7 @@ def _tested_adjacency(covariance: FloatArray, n: int) -> BoolArray:
     """Terminal vertices by the inverse; partial correlations by Fisher's z, Bonferroni over all pairs."""
     p = len(covariance)
     adjacency = np.zeros((p, p), bool)
-    critical = norm.isf(LEVEL / (p * (p - 1)))
+    critical = -ndtri(LEVEL / (p * (p - 1)))
     rest = np.arange(p)
     omega = np.linalg.inv(covariance)
     while len(rest) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
@@ -34,7 +34,7 @@ def oracle(first: Moments, second: Moments, order: Sequence[int]) -> BoolArray:
             _fit(moments, target, order[:k], label) for moments, label in ((first, "first"), (second, "second"))
         )
         z = (before.coefficients - after.coefficients) / np.hypot(before.stderrs, after.stderrs)
-        graph[target, list(order[:k])] = 2 * norm.sf(np.abs(z)) * pairs < LEVEL
+        graph[target, list(order[:k])] = 2 * ndtr(-np.abs(z)) * pairs < LEVEL
     return graph
 
 

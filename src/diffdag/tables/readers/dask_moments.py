@@ -11,6 +11,7 @@ import pandas as pd
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_names, default_names
 from diffdag._base.errors import InputError, raise_problems
+from diffdag._base.extras import extra
 from diffdag._base.progress import Advance, Progress, show_progress
 from diffdag._base.words import plural
 from diffdag.tables.columns import Source
@@ -30,12 +31,10 @@ def dask_moments(
 ) -> M:
     """Moments of a Dask array or dataframe; see `Moments.from_dask`. `moments_of` makes those of one chunk."""
     check_missing_option(missing)
-    try:
+    with extra("Dask", "dask"):
         import dask  # noqa: PLC0415
         import dask.array  # noqa: PLC0415
         import dask.dataframe  # noqa: PLC0415
-    except ImportError as error:
-        raise InputError("Dask is not installed; pip install 'diffdag[dask]'") from error
     if isinstance(collection, dask.array.Array):
         labels, blocks = _array_blocks(collection, names)
     elif isinstance(collection, dask.dataframe.DataFrame):

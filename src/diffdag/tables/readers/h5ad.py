@@ -16,6 +16,7 @@ import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.errors import InputError
+from diffdag._base.extras import extra
 from diffdag._base.words import Option, join_names, using
 from diffdag.tables.problems import check_column_names
 
@@ -155,13 +156,9 @@ def read_cells(path: Path, layer: str | None = None, genes: str | None = None) -
 
     `diffdag.tables.readers.files.read_table` explains the options.
     """
-    try:
+    with extra(f"anndata, which reads '{path}',", "cells"):
         import h5py  # type: ignore[import-untyped]  # noqa: PLC0415
         from anndata.io import read_elem, sparse_dataset  # noqa: PLC0415
-    except ImportError:
-        raise InputError(
-            f"'{path}' takes anndata to read, which is not installed; pip install 'diffdag[cells]'"
-        ) from None
     file = h5py.File(path, "r")  # closed when the last reference to its values is gone
     if "var" not in file or "obs" not in file:
         raise InputError(f"file '{path}' was not written by AnnData; check the export")

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 from scipy.linalg import LinAlgError, cholesky
-from scipy.special import gammaln
+from scipy.special import gammaln, stdtr
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.words import join_names, option_words
@@ -204,7 +203,7 @@ def check_means(
     error = np.sqrt(one + two)
     freedom = (one + two) ** 2 / (one**2 / (n1 - 1) + two**2 / (n2 - 1))
     shift = mean1 - mean2
-    pvalues = np.asarray(2 * stats.t.sf(np.abs(shift) / error, freedom), dtype=np.float64)
+    pvalues = np.asarray(2 * stdtr(freedom, -np.abs(shift) / error), dtype=np.float64)
     limit = LEVEL / len(names)
     moved = np.flatnonzero(pvalues <= limit)
     least = float(pvalues.min())

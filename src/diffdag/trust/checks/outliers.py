@@ -16,8 +16,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import stats
 from scipy.linalg import solve_triangular
+from scipy.special import chdtrc
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.words import join_names
@@ -97,7 +97,7 @@ def _lost(
     if s is None:
         with_them, _ = _variance_change(view, t, none)
         without, chance = _variance_change(view, t, rows)
-        falls = chance > stats.chi2.sf(2 * penalty, 1)
+        falls = chance > float(chdtrc(1, 2 * penalty))
     else:
         with_them, _ = _change(view, s, t, causes, none)
         without, error = _change(view, s, t, causes, rows)

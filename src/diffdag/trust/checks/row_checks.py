@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 from scipy.linalg import solve_triangular
 
 from diffdag._base.arrays import FloatArray
@@ -137,7 +137,7 @@ def _curvature(part: Part, p: int) -> FloatArray:
     freedom = np.maximum(part.worth - 2.0 - np.arange(p), 1)[:, None]
     rest = np.maximum(1 - shares**2, 1e-12)
     t = shares * np.sqrt(freedom / rest)
-    scores = special.ndtri(np.maximum(stats.t.sf(np.abs(t), freedom), 1e-300))
+    scores = special.ndtri(np.maximum(special.stdtr(freedom, -np.abs(t)), 1e-300))
     return np.asarray(-np.sign(t) * scores)
 
 
@@ -198,7 +198,7 @@ def autocorrelation_test(own: FloatArray) -> float:
     for lag in lags:
         correlations = np.einsum("ij,ij->i", own[:, lag:], own[:, :-lag]) / n
         total += n * (n + 2) / (n - lag) * float(correlations @ correlations)
-    return float(stats.chi2.sf(total, p * len(lags)))
+    return float(special.chdtrc(p * len(lags), total))
 
 
 def check_duplicates(tables: Tables) -> Check:
@@ -224,7 +224,7 @@ def check_duplicates(tables: Tables) -> Check:
     pairs = float(sum(size[k] * (size[k] - 1) / 2 for k in np.unique(group[odd])))
     copies = int(sum(size[k] - 1 for k in np.unique(group[odd])))
     expected = TIMES * _chance_pairs(single)
-    if pairs == 0 or stats.poisson.sf(pairs - 1, expected) > UNLIKELY:
+    if pairs == 0 or special.pdtrc(pairs - 1, expected) > UNLIKELY:
         says = "rows that are there twice are no more than few different values explain"
         return Check(name, True, says, pairs, expected)
     in_first = repeated < len(both[0])
