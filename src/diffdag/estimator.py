@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from diffdag.tables.problems import Missing
     from diffdag.tables.robust import Covariance
 
-ESTIMATING = "Estimating (the very first time, compiling takes half a minute)"
+ESTIMATING = "Estimating"
 
 
 class DifferenceDAG:

@@ -51,7 +51,7 @@ function progressWords(job) {
   if (job.state === "waiting") return "Another analysis is running; this one comes next.";
   if (job.state === "failed") return sentence(job.message);
   if (job.state === "cancelled") return "Cancelled. You can change the options above and start again.";
-  return job.pieces.length ? "Working." : "Getting ready. The very first time, compiling takes up to half a minute.";
+  return job.pieces.length ? "Working." : "Getting ready.";
 }
 
 function drawProgress(job) {
