@@ -26,10 +26,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from diffdag._base.errors import InputError
 from diffdag._base.extras import extra
@@ -162,6 +163,17 @@ class _Call:
             _abandoned.reset(other)
 
 
+def _libraries() -> ThreadpoolController:
+    """The libraries for linear algebra that are loaded: looking for them takes longer than many a product."""
+    return _look_for_libraries(len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _look_for_libraries(_modules: int) -> ThreadpoolController:
+    """Look again whenever a module more is loaded, which may have brought one."""
+    return ThreadpoolController()
+
+
 class _BlasLimit:
     """One BLAS thread while anybody in this process asks for it; `threads` is how many there were before.
 
@@ -181,7 +193,7 @@ class _BlasLimit:
         with self._lock:
             if not self._users:
                 held, self._release = threading.Event(), threading.Event()
-                self.threads = max((part["num_threads"] for part in threadpool_info()), default=1)
+                self.threads = max((part["num_threads"] for part in _libraries().info()), default=1)
                 self._holder = threading.Thread(target=_hold, args=(held, self._release), daemon=True)
                 self._holder.start()
                 held.wait()
@@ -197,7 +209,7 @@ class _BlasLimit:
 
 def _hold(held: threading.Event, release: threading.Event) -> None:
     try:
-        with threadpool_limits(limits=1):
+        with _libraries().limit(limits=1):
             held.set()
             release.wait()
     finally:
@@ -213,7 +225,7 @@ def one_blas_thread() -> Iterator[None]:
     if _limited.get():  # to ask the libraries again would take longer than many a product
         yield
         return
-    with _blas_limit, threadpool_limits(limits=1):  # the latter for libraries with a setting per thread
+    with _blas_limit, _libraries().limit(limits=1):  # the latter for libraries with a setting per thread
         token = _limited.set(True)
         try:
             yield
@@ -232,7 +244,7 @@ def spread_products(function: Callable[[T], object], tasks: Sequence[T]) -> None
         for task in tasks:
             function(task)
         return
-    with ThreadPoolExecutor(count, initializer=threadpool_limits, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(count, initializer=partial(_libraries().limit, limits=1)) as pool:
         for _ in pool.map(function, tasks):
             pass
 
@@ -250,7 +262,7 @@ def count_workers(jobs: int | None, tasks: int = sys.maxsize) -> int:
 def _in_threads(call: _Call, tasks: Iterator[tuple[int, Any]], count: int) -> Iterator[tuple[int, Any]]:
     """By the standard library: joblib asks its threads every ten milliseconds whether they are done."""
     # A generator may end in another context than it began in, so it does not mark its own.
-    with _blas_limit, threadpool_limits(limits=1), ThreadPoolExecutor(count) as pool:
+    with _blas_limit, _libraries().limit(limits=1), ThreadPoolExecutor(count) as pool:
         flying: set[concurrent.futures.Future[tuple[int, Any]]] = set()
         abandoned = threading.Event()
         try:
