@@ -141,8 +141,9 @@ class OrderFit:
     def unsettled(self) -> dict[str, float]:
         """Changes that some order does nearly as well without; what the score rises by then, in penalties."""
         names, unit = self.first.names, self.problem.unit
+        tied = self.tied
         return {
-            f"{names[j]} -> {names[i]}": round(rise / unit, 3)
+            f"{names[j]} {'--' if (i, j) in tied else '->'} {names[i]}": round(rise / unit, 3)
             for (i, j), rise in sorted(self.optimum.rises.items(), key=lambda item: item[1])
             if rise <= SETTLED * unit
         }
