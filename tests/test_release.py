@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -145,8 +146,10 @@ def test_the_wheel_works_without_the_source(wheel, answer, tmp_path):
         archive.extractall(tmp_path / "installed")  # noqa: S202 - built a moment ago
     answer.save(tmp_path / "answer")
     (tmp_path / "answer" / "report.html").unlink()
-    program = [f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r})", *WITHOUT_SOURCE]
-    command = [sys.executable, "-c", "\n".join(program)]
+    places = [str(tmp_path / "installed"), *site.getsitepackages()]
+    program = [f"import sys; sys.path += {places!r}", *WITHOUT_SOURCE]
+    # Without the files that are read at every start: an editable installation is found through one of them.
+    command = [sys.executable, "-S", "-c", "\n".join(program)]
     done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert Path(done.stdout.splitlines()[-1]).is_relative_to(tmp_path)
     assert (tmp_path / "answer" / "report.html").stat().st_size > 50_000
