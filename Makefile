@@ -43,11 +43,11 @@ $(VENV)/.runtime: pyproject.toml $(CORE) | $(COMPILER)
 	$(BIN)/python $(PIP) --editable '.[serve]'
 	@touch $@
 
-# The tools of the build stay: what has changed since is compiled when it is imported.
-$(VENV)/.dev: pyproject.toml CMakeLists.txt | $(COMPILER)
+# The tools of the build stay, so that only what has changed is compiled again.
+$(VENV)/.dev: pyproject.toml $(CORE) | $(COMPILER)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) nanobind scikit-build-core $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
-	$(BIN)/python $(PIP) --no-build-isolation -Ceditable.rebuild=true -Ceditable.verbose=false --editable '.[dev]'
+	$(BIN)/python $(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
 demo: $(VENV)/.runtime
