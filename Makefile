@@ -36,16 +36,17 @@ build/zig/c++:
 	  printf '#!/bin/sh\nexec "%s/build/zig/ziglang/zig" %s "$$@"\n' "$(CURDIR)" $$tool > build/zig/$$tool; \
 	  chmod +x build/zig/$$tool; done
 
-$(VENV)/.runtime: pyproject.toml $(CORE) | $(COMPILER)
+$(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "diffdag needs Python 3.11 or newer; run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml $(CORE) | $(VENV)/bin/python $(COMPILER)
 	$(BIN)/python $(PIP) --editable '.[serve]'
 	@touch $@
 
 # The tools of the build stay, so that only what has changed is compiled again.
-$(VENV)/.dev: pyproject.toml $(CORE) | $(COMPILER)
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/.dev: pyproject.toml $(CORE) | $(VENV)/bin/python $(COMPILER)
 	$(BIN)/python $(PIP) nanobind scikit-build-core $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
 	$(BIN)/python $(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@ $(VENV)/.runtime
