@@ -112,7 +112,7 @@ class TestMoments:
         assert dd.Moments.load(out).n == 3
 
 
-def test_a_server_killed_with_resamples_at_work(kills, tmp_path, monkeypatch):
+def test_a_server_killed_with_resamples_at_work(kills, tmp_path, monkeypatch, request):
     """Its worker, and the processes of that, end by themselves; the next server removes its folder."""
     kills.write_tables(tmp_path, SEED + 1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
@@ -125,6 +125,7 @@ def test_a_server_killed_with_resamples_at_work(kills, tmp_path, monkeypatch):
         env=environment,
         text=True,
     )
+    request.addfinalizer(process.kill)  # whatever fails below
     address = process.stdout.readline().strip()
     with httpx.Client(base_url=address.split("/?")[0], timeout=60) as client:
         client.get(address)
