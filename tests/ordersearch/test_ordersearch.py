@@ -22,6 +22,7 @@ from diffdag.ordersearch.search import (
     read_along,
     read_order,
     search_orders,
+    tabulate,
     walk_from,
     weigh_changes,
 )
@@ -44,7 +45,7 @@ def simulated(seed: int, p: int, n: int = 400, before=None, **options) -> Proble
 
 def costs_along(problem: Problem, order) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Full costs, changes and separate variances from the tables, by variable."""
-    values, changes = problem.tabulate()
+    values, changes = tabulate(problem)
     said = read_along(list(order), 0.0, values, changes)
     members = np.cumsum([0, *(1 << int(i) for i in order)])[:-1]
     cost = np.empty(problem.p)

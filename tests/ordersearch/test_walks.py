@@ -143,7 +143,7 @@ def test_variables_are_scaled_and_pooled():
 def test_tables_hold_the_cost_of_every_variable_behind_every_set(count):
     problems = problems_of(880425, count)
     landscape, literal = landscape_of(problems), Literal(problems)
-    values, changes = landscape.tabulate()
+    values, changes = search.tabulate(landscape)
     assert (~np.isnan(values)).sum() == 4 * 8
     for members, i in itertools.product(range(16), range(4)):
         earlier = frozenset(k for k in range(4) if members >> k & 1)
@@ -316,6 +316,50 @@ def test_a_given_order_is_not_searched():
     assert optimum.margins.keys() == {(int(i), int(j)) for i, j in np.argwhere(optimum.best.changed)}
 
 
+# Windows
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_window_of_all_variables_ends_in_the_best_of_all_orders(count, known):
+    before = some_knowledge() if known else None
+    problems = problems_of(880470, count, before)
+    landscape = landscape_of(problems)
+    rng = np.random.default_rng(880470)
+    best = search_orders(landscape, rng, 1).best
+    for _ in range(5):
+        start = closest(rng.permutation(4).tolist(), landscape.before)
+        found = walk_from(landscape, start, careful=1, window=4, to_revisit=[])
+        assert found.score == pytest.approx(best.score, abs=1e-6)
+        assert allowed(found.order, landscape.before)
+
+
+def test_windows_reach_every_position_and_never_make_an_order_worse():
+    tables = study(880480, 9, (200, 300), changed=0.4)
+    before = np.zeros((9, 9), bool)
+    before[8, 0] = before[4, 5] = True
+    problem = problem_of(tables, before=before)
+    rng, gains = np.random.default_rng(880480), 0
+    for _ in range(20):
+        start = closest(rng.permutation(9).tolist(), before)
+        there = walk_from(problem, start, careful=20)  # no single variable gains by a move
+        found = walk_from(problem, start, careful=20, window=4)
+        assert found.score <= there.score + 1e-9
+        assert allowed(found.order, before)
+        gains += found.score < there.score - 1e-6
+        for first in range(6):  # nor do four neighbours by any order
+            for four in itertools.permutations(found.order[first : first + 4]):
+                other = (*found.order[:first], *four, *found.order[first + 4 :])
+                if allowed(other, before) and first in (0, 2, 4, 5):
+                    assert search.read_order(problem, other).score >= found.score - 1e-5
+    assert gains > 0
+
+
+def test_a_window_is_not_too_wide():
+    with pytest.raises(ValueError, match="at most 16"):
+        walk_from(problems_of(880441)[0], range(4), careful=1, window=17)
+
+
 # The search around the walks, on a landscape made by hand
 
 
@@ -338,6 +382,21 @@ class Hills:
     def pairs_in_core(self):
         return self
 
+    @property
+    def walks(self):
+        """Walks that annealed from a random order."""
+        return [asked for asked in self.asked if asked[1][0]]
+
+    @property
+    def polishes(self):
+        """Those that put windows in order from where another ended."""
+        return [asked for asked in self.asked if not asked[1][0] and asked[-1][1]]
+
+    @property
+    def turns(self):
+        """Those of an order with a direction reversed."""
+        return [asked for asked in self.asked if not asked[1][0] and not asked[-1][1]]
+
     def __getitem__(self, part):
         """The pooled scatter matrix of the only pair."""
         assert part == 1
@@ -351,9 +410,6 @@ class Hills:
         other.before = before
         return other
 
-    def tabulate(self):
-        return np.zeros((1 << self.p, self.p)), np.zeros((1 << self.p, self.p), np.int64)
-
 
 class HillsCore:
     """What the search asks of the compiled core, answered by hills."""
@@ -361,8 +417,26 @@ class HillsCore:
     best_order = staticmethod(search._core.best_order)
 
     @staticmethod
+    def tabulate(hills, costs, changes, report):
+        costs[:] = 0.0
+
+    @staticmethod
     def walk(
-        hills, before, unit, place, steps, sweeps, careful, thorough, grain, far, seed, moving, barred, report
+        hills,
+        before,
+        unit,
+        place,
+        steps,
+        sweeps,
+        careful,
+        thorough,
+        window,
+        grain,
+        far,
+        seed,
+        moving,
+        barred,
+        report,
     ):
         order = tuple(place.tolist())
         assert before is hills.before
@@ -370,7 +444,7 @@ class HillsCore:
         assert report is end_if_abandoned
         assert allowed(order, before)
         restless = tuple(np.flatnonzero(moving).tolist())
-        asked = order, steps, sweeps, careful, (grain, far), restless, thorough
+        asked = order, steps, sweeps, careful, (grain, far), restless, (thorough, window)
         if barred is None:
             hills.asked.append(asked)
         else:
@@ -420,10 +494,10 @@ def test_options_of_a_walk_are_given_in_penalties():
     hills = Hills(3)
     with by_hand():
         walk_from(hills, [2, 0, 1])
-        assert hills.asked.pop() == ((2, 0, 1), (0, 0), 0, 0, (1e-7, 1000.0), (0, 1, 2), True)
+        assert hills.asked.pop() == ((2, 0, 1), (0, 0), 0, 0, (1e-7, 1000.0), (0, 1, 2), (True, 0))
         options = {"steps": (0, 2), "sweeps": 3, "careful": 4, "thorough": False, "grain": 0.5, "far": 2.0}
-        walk_from(hills, [2, 0, 1], **options, to_revisit=[0, 2])
-    assert hills.asked.pop() == ((2, 0, 1), (0, 2), 3, 4, (5.0, 20.0), (0, 2), False)
+        walk_from(hills, [2, 0, 1], **options, window=5, to_revisit=[0, 2])
+    assert hills.asked.pop() == ((2, 0, 1), (0, 2), 3, 4, (5.0, 20.0), (0, 2), (False, 5))
 
 
 def test_all_orders_are_compared_up_to_fourteen_variables():
@@ -456,16 +530,26 @@ def test_walks_begin_at_random_and_as_knowledge_asks():
             draws.integers(2**31)
 
 
-def test_the_best_walk_is_polished():
-    """Annealed walks, then one from where the best ended, without crossing hills; the better counts."""
+def test_walks_are_polished():
+    """From where they ended, without crossing hills; the better counts."""
     hills = Hills(scores={front(): 6.0}, ends=[5.0, 5.5])
     assert searched(hills).best.score == 5.0
     everyone = tuple(range(15))
-    walks, polish = hills.asked[:2], hills.asked[2]
-    assert [asked[1:] for asked in walks] == [((2700, 2700), 20, 20, (0.5, 1000.0), everyone, False)] * 2
-    assert polish == (front(), (0, 4500), 20, 20, (1e-7, 1000.0), everyone, True)
-    assert len(hills.asked) == 3
+    assert [asked[1:] for asked in hills.walks] == [
+        ((2700, 2700), 20, 20, (0.5, 1000.0), everyone, (False, 0))
+    ] * 2
+    assert hills.polishes == [(front(), (0, 0), 20, 20, (1e-7, 1000.0), everyone, (True, 6))] * 2
+    assert not hills.turns
     assert searched(Hills(scores={front(): 4.0}, ends=[5.0, 5.5])).best.score == 4.0
+
+
+def test_more_walks_are_made_if_the_polished_ones_differ():
+    """Of one variable more than a hundred this is not asked, and only the best walk is polished."""
+    for p, ends, walks, polished in ((15, [5.0, 5.9], 2, 2), (15, [5.0, 6.1], 4, 3), (101, [5.0, 6.1], 2, 1)):
+        hills = Hills(p, ends=ends)
+        assert searched(hills).starts == len(hills.walks) == walks
+        assert len(hills.polishes) == polished
+        assert [asked[-1] for asked in hills.walks] == [(False, 0)] * 2 + [(True, 6)] * (walks - 2)
 
 
 def apart(count):
@@ -480,9 +564,10 @@ def some_edges(p, count=40):
 @pytest.mark.parametrize(
     ("p", "ends", "reached", "efforts"),
     [
-        (15, [5.0, 50.0], 1, [12, 12]),  # the same changes in the first round, but one much worse
+        (15, [5.0, 5.5], 2, [12, 12]),
+        (15, [5.0, 50.0], 1, [12, 12, 12, 12]),  # the same changes in the first round, but one much worse
         (15, [5.0, (50.0, 1), 5.0, (60.0, 2)], 2, [12, 12, 25, 25]),
-        (41, [5.0, 6.0], 2, [6, 6]),
+        (41, [5.0, 5.5], 2, [6, 6]),
         (51, [*apart(5), 6.0], 2, [3, 3, 6, 6, 12, 12]),
         (101, apart(16), 1, [3, 3, 6, 6, 12, 12, 25, 25, *[40] * 4, *[60] * 4]),
         (100, apart(20), 1, [3, 3, 6, 6, 12, 12, 25, 25, *[40] * 4, *[60] * 8]),
@@ -494,9 +579,8 @@ def test_rounds_of_walks_go_on_until_two_agree(p, ends, reached, efforts):
     hills, told, walks = Hills(p, ends=ends, edges=some_edges(p, 25)), [], len(efforts)
     optimum = searched(hills, told=lambda *what: told.append(what))
     assert (optimum.starts, optimum.reached) == (walks, reached)
-    assert [asked[1] for asked in hills.asked[:walks]] == [(effort * p**2,) * 2 for effort in efforts]
-    assert hills.asked[walks][1] == (0, min(20 * p**2, 60_000))  # from the best once more
-    assert len({order for order, *_ in hills.asked[:walks]}) == walks
+    assert [asked[1] for asked in hills.walks] == [(effort * p**2,) * 2 for effort in efforts]
+    assert len({order for order, *_ in hills.walks}) == walks
     assert [done for done, _, what in told if what == "walks"] == list(range(1, walks + 1))
     assert list(dict.fromkeys(what for *_, what in told)) == [
         "walks",
@@ -515,8 +599,8 @@ def test_rounds_of_walks_go_on_until_two_agree(p, ends, reached, efforts):
         (60, [100.0, (111.9, 3)], 4, 1),
         (60, [(100.0, 2), (111.9, 0), (500.0, 2)], 4, 2),
         (60, [(100.0, 3), (111.9, 0), (500.0, 3)], 4, 1),  # the other is sure of a change that the best lacks
-        (20, [100.0, 109.9], 2, 2),  # at least one penalty
-        (20, [100.0, 110.0], 2, 1),  # two with the same changes are enough, whatever their scores
+        (20, [100.0, 109.9], 4, 2),  # at least one penalty
+        (20, [100.0, 110.0], 4, 1),
         (20, [100.0, (150.0, 4), (101.0, 1), (160.0, 5)], 4, 2),  # of four walks two agree
         (20, [100.0, (150.0, 4), (101.0, 3), (160.0, 5)], 8, 1),
     ],
@@ -525,44 +609,94 @@ def test_walks_agree_if_little_sets_them_apart(p, ends, starts, reached):
     """Ends that are not given have all changes, and a score of 1000."""
     edges = some_edges(p)
     worth = {edges[0]: 10.0, edges[1]: 9.0, edges[2]: 10.1}
-    optimum = searched(Hills(p, edges=edges, ends=ends, worth=worth))
+    optimum = searched(Hills(p, edges=edges, ends=ends, worth=worth, scores={front(p=p): 2000.0}))
     assert (optimum.starts, optimum.reached) == (starts, reached)
 
 
 def test_a_direction_is_turned_from_three_starts():
     hills = Hills(edges=[(3, 1), (4, 0)], ends=[50.0, 50.0])
     optimum = searched(hills)
-    turns = hills.asked[3:6]  # after two walks and one from the best
+    turns = hills.turns[:3]
     # 3 goes before 1; 1 goes behind 3; and 1 waits for 3 where it stands.
     assert [asked[0] for asked in turns] == [front(0, 3, 1, 2), front(0, 2, 3, 1), front(0, 2, 3, 1)]
     # Only those between that take part are restless: 1 and 3.
-    assert turns[0][1:] == turns[1][1:] == ((0, 0), 20, 0, (0.5, 100.0), (1, 3), True)
-    assert turns[2][1:] == ((0, 6 * 15**2), 20, 0, (0.5, 1000.0), tuple(range(15)), True)
+    assert turns[0][1:] == turns[1][1:] == ((0, 0), 20, 0, (0.5, 100.0), (1, 3), (True, 0))
+    assert turns[2][1:] == ((0, 6 * 15**2), 20, 0, (0.5, 1000.0), tuple(range(15)), (True, 0))
     assert optimum.margins == {(3, 1): 50.0, (4, 0): 50.0}
 
 
-def test_a_turned_order_that_is_close_is_polished():
-    for score, polished in ((59.9, True), (60.0, False)):
+@pytest.mark.parametrize(
+    ("rise", "looked_at"), [(3.9, True), (4.1, False), (9.9, False), (10.1, True), (17.9, True), (18.1, False)]
+)
+def test_a_turned_order_is_looked_at_closely_if_it_may_be_better_or_settles_something(rise, looked_at):
+    hills = Hills(edges=[(1, 0)], ends=[50.0, 50.0], scores={front(1, 0): 50 + rise})
+    assert searched(hills).margins == {(1, 0): pytest.approx(rise)}
+    assert [asked[2:4] for asked in hills.turns] == [(20, 0)] * 3 + [(0, 2)] * looked_at
+
+
+def test_a_direction_beyond_doubt_is_not_walked_from():
+    for score, walks in ((129.9, 3), (130.1, 0)):
         hills = Hills(edges=[(1, 0)], ends=[50.0, 50.0], scores={front(1, 0): score})
         assert searched(hills).margins == {(1, 0): pytest.approx(score - 50)}
-        assert [asked[2:4] for asked in hills.asked[3:]] == [(20, 0)] * 3 + [(20, 20)] * polished
+        assert len(hills.turns) == walks
 
 
 def test_every_change_is_left_out_once():
     """From the best order; restless are those that take part, or are much like effect or cause."""
     alike = [(1, 7, 0.71), (8, 3, -0.9), (3, 9, 0.69), (2, 10, 0.9)]
-    without = {(3, 1): 75.0}
+    without = {(3, 1): 75.0, (4, 0): 110.0}
     hills = Hills(edges=[(3, 1), (4, 0)], ends=[50.0, 50.0], without=without, alike=alike, worth={(4, 0): 9.0})
     optimum = searched(hills)
     options = (front(), (0, 0), 20, 0, (0.5, 100.0))
     assert hills.barred == [
-        ((3, 1), *options, (0, 1, 3, 4, 7, 8), True),
-        ((4, 0), *options, (0, 1, 3, 4), True),
+        ((3, 1), *options, (0, 1, 3, 4, 7, 8), (True, 0)),
+        ((4, 0), *options, (0, 1, 3, 4), (True, 0)),
     ]
     # What it is worth along the best order, or by the orders met that do without, whichever is less.
     assert optimum.rises == {(3, 1): 25.0, (4, 0): 9.0}
     assert optimum.settled(10.0) == {(3, 1)}
     assert optimum.settled(25.0) == set()
+
+
+def test_a_change_beyond_doubt_is_not_walked_from():
+    hills = Hills(edges=[(3, 1)], ends=[50.0, 50.0], without={(3, 1): 130.1})
+    assert searched(hills).rises == {(3, 1): 50.0}
+    assert hills.barred == []
+
+
+@pytest.mark.parametrize(
+    ("worth", "correlation", "walks"), [(14.9, 0.91, 8), (15.1, 0.91, 2), (14.9, 0.89, 2), (14.9, -0.91, 8)]
+)
+def test_more_walks_are_made_where_a_copy_may_stand_for_a_cause_of_a_weak_change(worth, correlation, walks):
+    """All of them end finely; those of the first round are polished."""
+    hills = Hills(edges=[(3, 1)], ends=[50.0] * 8, worth={(3, 1): worth}, alike=[(1, 7, correlation)])
+    optimum = searched(hills)
+    assert (optimum.starts, optimum.reached) == (walks, walks)
+    if walks == 8:
+        assert len(hills.polishes) == 3  # two of the first round, and the best of all
+        assert [asked[1:4] for asked in hills.walks] == [((2700, 2700), 20, 20)] * 8
+        assert {asked[-1] for asked in hills.walks[2:]} == {(True, 6)}
+
+
+def test_a_variable_gets_the_predecessors_that_it_has_where_it_costs_less():
+    """Of two walks that end apart, one is better as a whole, the other at one variable."""
+    p = 15
+    costs = {front(): [0.0] * p, front(7, 3): [0.0] * p}
+    costs[front()][5] = -30.0
+    costs[front(7, 3)][4] = -20.0
+    hills = Hills(p, scores={front(): 10.0, front(7, 3): 20.0})
+
+    def ended(order):
+        return search.Found(
+            order, hills.scores[order], np.zeros((p, p), bool), np.zeros(p, bool), np.array(costs[order])
+        )
+
+    with by_hand():
+        best, tried = search._combine(hills, [ended(front(7, 3)), ended(front())])
+    assert best.order == front()
+    assert [item.order for item in tried] == [
+        front(0, 1, 2, 3, 7, 4)
+    ]  # before 4 those that are before it there
 
 
 def test_an_order_that_is_better_without_a_change_becomes_the_best():
@@ -575,10 +709,10 @@ def test_an_order_that_is_better_without_a_change_becomes_the_best():
 
 def test_many_variables_are_turned_from_two_starts():
     for p, starts, sweeps in ((40, 3, 7), (41, 2, 7), (10**2, 2, 3)):
-        hills = Hills(p, edges=[(1, 0)], ends=[0.0, 0.0])
+        hills = Hills(p, edges=[(1, 0)], ends=[50.0, 50.0])
         searched(hills)
-        assert [asked[2] for asked in hills.asked[3:5]] == [sweeps] * 2
-        assert len(hills.asked) == 3 + starts
+        assert [asked[2] for asked in hills.turns[:2]] == [sweeps] * 2
+        assert len(hills.turns) == starts
 
 
 def test_a_direction_that_is_known_is_not_turned():
@@ -586,7 +720,7 @@ def test_a_direction_that_is_known_is_not_turned():
     before[0, 1] = True
     hills = Hills(edges=[(1, 0)], ends=[5.0, 5.0], before=before)
     assert searched(hills).margins == {(1, 0): math.inf}
-    assert len(hills.asked) == 3
+    assert not hills.turns
 
 
 def test_an_order_that_is_better_turned_becomes_the_best():

@@ -2,8 +2,10 @@
 
 The walks run side by side, in rounds of fixed size, each with random numbers of its own: the result does not
 depend on how many run at a time. Rounds become longer until two walks agree on the changes of the best one; how
-many did is part of the result. Then every direction found is reversed, and every change left out, and the order
-adapted to that: what the score rises by shows how far directions and changes are settled.
+many did is part of the result. Where near-copies of a variable may stand for it, two walks often agree on the
+same wrong place: there more of them are made, and what one found is carried into another. Then every
+direction found is reversed, and every change left out, and the order adapted to that: what the score rises by
+shows how far directions and changes are settled.
 """
 
 from __future__ import annotations
@@ -33,16 +35,26 @@ DYNAMIC = 14
 ROUNDS = ((2, 3), (2, 6), (2, 12), (2, 25), (4, 40), (4, 60), (4, 60), (4, 120))
 ROUNDS_USED = ((40, 2, 8), (50, 1, 8), (100, 0, 7), (10**9, 0, 6))
 SWEEPS = 20
-# Steps for each pair of positions from where the best walk ended; and from there with one direction reversed,
-# up to so many variables; of the first in all no more than so many.
-LAST, TURNED, MIDDLE, MOST_LAST = 20, 6, 40, 60_000
+# So many neighbours at a time are put in their best order where a search ends.
+WINDOW = 6
+# Steps for each pair of positions with one direction reversed, up to so many variables.
+TURNED, MIDDLE = 6, 40
 # Walks agree if their scores differ by no more penalties than this times the variables, or than one, and both
 # have the changes that either is sure of: without which its score would rise by more penalties than this.
 NEAR, SETTLED = 0.02, 1.0
-# Two walks with the same changes are enough; so many, if two of them agree.
-ENOUGH = 4
+# Two walks with the same changes are enough if their scores, polished, differ by fewer penalties than SAME,
+# which is not asked of more than LARGE variables; otherwise so many, if two of them agree; and so many, if a
+# change is worth fewer penalties than WEAK and a column correlated by more than COPY may stand for its cause or
+# effect.
+SAME, LARGE, ENOUGH, MANY, WEAK, COPY = 0.1, 100, 4, 8, 1.5, 0.9
+# A variable is given the predecessors that it has in another walk if it costs less there by so many penalties.
+CHEAPER = 0.1
 # Sweeps times variables when looking for a good order with one direction reversed.
 TURN_EFFORT = 300
+# Directions and changes are beyond doubt if the score rises by so many penalties when they are reversed, or
+# left out, and nothing else moves. An order is looked at closely, with so many sweeps of full costs, if it is
+# worse by less than DOUBT, or by up to twice that more than would settle something.
+BEYOND_DOUBT, DOUBT, CLOSE_SWEEPS = 8.0, 0.4, 2
 # What a move of a variable has to gain, in penalties, while walks are compared; and in the end.
 GRAIN, FINEST = 0.05, 1e-7
 # Rise of the score, in penalties, beyond which a variable is not moved on; and while one direction is reversed.
@@ -103,13 +115,6 @@ class Problem:
         """Return the problem with other knowledge about the order."""
         return replace(self, rules=self.rules._replace(before=before))
 
-    def tabulate(self) -> tuple[FloatArray, IntArray]:
-        """Cost of every variable behind every set, and what changes there."""
-        sets, p = 1 << self.p, self.p
-        costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
-        _core.tabulate(self.pairs_in_core, costs, changes, end_if_abandoned)
-        return costs, changes
-
     @property
     def pairs_in_core(self) -> _core.Pairs:
         """What the core has to know."""
@@ -149,22 +154,9 @@ class JointProblem:
         """Return the problem with other knowledge about the order."""
         return JointProblem(tuple(pair.requiring(before) for pair in self.pairs))
 
-    @cached_property
-    def tables(self) -> list[tuple[FloatArray, IntArray]]:
-        """Costs and changes of each pair behind every set, where the variables are few."""
-        return [pair.tabulate() for pair in self.pairs]
-
-    def tabulate(self) -> tuple[FloatArray, IntArray]:
-        """Cost of every variable behind every set, and what changes in some pair; see `dynamic.tabulate`."""
-        costs = np.sum([own for own, _ in self.tables], axis=0)
-        return costs, np.bitwise_or.reduce([changes for _, changes in self.tables])
-
     def read_along(self, order: Sequence[int]) -> list[Found]:
         """What an order says about each pair."""
-        if self.p > DYNAMIC:
-            return [read_order(pair, order) for pair in self.pairs]
-        parts = zip(self.pairs, self.tables, strict=True)
-        return [read_along(order, pair.base, *tables) for pair, tables in parts]
+        return [read_order(pair, order) for pair in self.pairs]
 
     @property
     def pairs_in_core(self) -> _core.Pairs:
@@ -212,24 +204,26 @@ def walk_from(
     sweeps: int = 0,
     careful: int = 0,
     thorough: bool = True,
+    window: int = 0,
     grain: float = 0.0,
     far: float = FAR,
     seed: int = 0,
     to_revisit: Sequence[int] | None = None,
     barred: Edge | None = None,
 ) -> Found:
-    """Anneal and insert with quick costs, twice; then insert carefully, with full costs (core/walk.h).
+    """Anneal and insert with quick costs, twice; then insert with full costs and reorder windows (core/walk.h).
 
     `steps` are those of each annealing; `sweeps` and `careful` the most sweeps of an insertion. Only variables
     to revisit are inserted at first, and those that their moves concern, where that gains more than `grain`;
     they are moved on until the score has risen by `far`, both in penalties. Carefully inserted are all, if
-    `thorough`, or those that take part in changes. The coefficient of a barred edge must not change.
+    `thorough`, or those that take part in changes; then so many neighbours at a time as a window has are put in
+    their best order. The coefficient of a barred edge must not change.
     """
     p, unit = problem.p, problem.unit
     moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
     limits = max(grain * unit, FINEST), far * unit
     place = np.array(order, dtype=np.int64)
-    how = (steps, sweeps, careful, thorough, *limits, seed, moving)
+    how = (steps, sweeps, careful, thorough, window, *limits, seed, moving)
     _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, barred, end_if_abandoned)
     return read_order(problem, place, barred=barred)
 
@@ -242,6 +236,14 @@ def read_order(
     costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
     score = _core.read(problem.pairs_in_core, place, careful, barred, costs, changed, separate)
     return Found(tuple(place.tolist()), problem.base + score, changed, separate, costs)
+
+
+def tabulate(problem: Landscape) -> tuple[FloatArray, IntArray]:
+    """Cost of every variable behind every set, and what changes there, in some pair (core/dynamic.h)."""
+    sets, p = 1 << problem.p, problem.p
+    costs, changes = np.full((sets, p), np.nan), np.zeros((sets, p), np.int64)
+    _core.tabulate(problem.pairs_in_core, costs, changes, end_if_abandoned)
+    return costs, changes
 
 
 def search_orders(
@@ -314,7 +316,7 @@ def weigh_changes(problem: Landscape, found: Found) -> dict[Edge, float]:
 
 def _compare_all(problem: Landscape) -> Optimum:
     p, before = problem.p, problem.before
-    costs, changes = problem.tabulate()
+    costs, changes = tabulate(problem)
     order, scores = np.empty(p, np.int64), np.empty(len(costs))
     score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
@@ -344,18 +346,9 @@ def _walk_many(
     jobs: int | None,
     progress: ProgressCallback | None = None,
 ) -> Optimum:
-    found: list[Found] = []
-    first, last = next(used for most, *used in ROUNDS_USED if problem.p <= most)
-    for walks, effort in ROUNDS[first:last]:
-        tasks = [
-            (rng.permutation(problem.p), effort * problem.p**2, int(rng.integers(2**31))) for _ in range(walks)
-        ]
-        found += _spread(_descend, tasks, (problem,), jobs, progress, len(found), "walks")
-        best = min(found, key=lambda item: item.score)
-        same = sum(bool((item.changed == best.changed).all()) for item in found)
-        if same > 1 or (len(found) >= ENOUGH and _count_agreeing(problem, found, best) > 1):
-            break
-    best = _polish(problem, best, LAST)
+    walks = Walks(problem, rng, jobs, progress)
+    walks.until_two_agree()
+    best, tried = walks.end()
     turned: dict[Edge, Found] = {}
     without: dict[Edge, Found] = {}
     while new := [edge for edge in _edges(best) if edge not in turned]:
@@ -363,17 +356,100 @@ def _walk_many(
         turned |= zip(new, others, strict=True)
         others = _spread(_drop, new, (problem, best), jobs, progress, len(without), "changes left out")
         without |= zip(new, others, strict=True)
-        better = min((*turned.values(), *without.values()), key=lambda item: item.score)
+        better = min((*turned.values(), *without.values()), key=_score)
         if better.score < best.score - ROUNDING:
             best = _polish(problem, better)
-    orders = [*found, *turned.values(), *without.values()]
+    orders = [*walks.found, *tried, *turned.values(), *without.values()]
     return Optimum(
         best,
-        len(found),
-        _count_agreeing(problem, found, best),
+        len(walks.found),
+        _count_agreeing(problem, walks.found, best),
         {edge: _margin(edge, orders, best) for edge in _edges(best)},
         {edge: min(rise, _rise(edge, orders, best)) for edge, rise in weigh_changes(problem, best).items()},
     )
+
+
+@dataclass
+class Walks:
+    """Walks from random orders, and where they ended."""
+
+    problem: Landscape
+    rng: np.random.Generator
+    jobs: int | None
+    progress: ProgressCallback | None
+    found: list[Found] = field(default_factory=list)
+
+    @property
+    def best(self) -> Found:
+        """The walk that ended lowest."""
+        return min(self.found, key=_score)
+
+    @property
+    def rounds(self) -> Sequence[tuple[int, int]]:
+        """How many walks of which effort, one round after the other."""
+        first, last = next(used for most, *used in ROUNDS_USED if self.problem.p <= most)
+        return ROUNDS[first:last]
+
+    def walk(self, count: int, effort: int, fine: bool = False) -> None:
+        """Walk some more."""
+        p, rng = self.problem.p, self.rng
+        tasks = [(rng.permutation(p), effort * p**2, int(rng.integers(2**31)), fine) for _ in range(count)]
+        shared, before = (self.problem,), len(self.found)
+        self.found += _spread(_descend, tasks, shared, self.jobs, self.progress, before, "walks")
+
+    def until_two_agree(self) -> None:
+        """Walk in rounds of growing effort until two agree on the changes of the best."""
+        for walks, effort in self.rounds:
+            self.walk(walks, effort)
+            same = sum(bool((item.changed == self.best.changed).all()) for item in self.found)
+            enough = len(self.found) >= ENOUGH
+            if same > 1 or (enough and _count_agreeing(self.problem, self.found, self.best) > 1):
+                break
+
+    def end(self) -> tuple[Found, list[Found]]:
+        """Polish the best walks, and make more if they still differ; the best order, and others tried."""
+        self.found.sort(key=_score)
+        polished = ENOUGH if self.problem.p <= LARGE else 1
+        self.found[:polished] = [_polish(self.problem, item) for item in self.found[:polished]]
+        copies = _copies_in_doubt(self.problem, self.best)
+        best, *others = sorted(item.score for item in self.found[:polished])
+        if not copies and all(score - best < SAME * self.problem.unit for score in others[:1]):
+            return self.best, []
+        wanted = (MANY if copies else ENOUGH) - len(self.found)
+        if wanted > 0:
+            self.walk(wanted, self.rounds[0][1], fine=True)
+        return _combine(self.problem, self.found)
+
+
+def _score(found: Found) -> float:
+    return found.score
+
+
+def _copies_in_doubt(problem: Landscape, best: Found) -> bool:
+    """Whether a change is hardly worth its penalty, and a near-copy may stand for its cause or effect."""
+    weak = [edge for edge, rise in weigh_changes(problem, best).items() if rise < WEAK * problem.unit]
+    rows = np.unique(np.array(weak, dtype=np.intp))
+    copies = np.abs(_correlations(problem)[rows]) > COPY
+    return bool((copies.sum(axis=1) > 1).any())  # each is correlated with itself
+
+
+def _combine(problem: Landscape, found: list[Found]) -> tuple[Found, list[Found]]:
+    """The best walk, improved by what others found; and the orders that were tried.
+
+    A variable that costs less in another walk gets the predecessors it has there; otherwise the order stays.
+    """
+    best, *others = sorted(found, key=_score)
+    tried = []
+    for other in others:
+        for i in np.argsort(other.costs - best.costs).tolist():
+            if other.costs[i] > best.costs[i] - CHEAPER * problem.unit:
+                continue
+            earlier = set(other.order[: other.order.index(i)])
+            order = sorted(best.order, key=lambda k: 0 if k in earlier else 1 if k == i else 2)
+            start = respect_known(order, problem.before)
+            tried.append(walk_from(problem, start, sweeps=3, careful=SWEEPS, thorough=False, grain=GRAIN))
+            best = min(best, tried[-1], key=_score)
+    return _polish(problem, best), tried
 
 
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
@@ -395,7 +471,7 @@ def _count_agreeing(problem: Landscape, found: list[Found], best: Found) -> int:
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
     some changes are hardly worth their penalty, or another may stand for them.
     """
-    near = best.score + problem.unit * max(1.0, problem.p * NEAR)
+    near = best.score + problem.unit * max(1.0, problem.p * 0.02)
     sure = _sure(problem, best)
     return sum(
         bool(item.score < near and item.changed[sure].all() and best.changed[_sure(problem, item)].all())
@@ -427,7 +503,7 @@ def _spread(
     workers = count_workers(jobs)
     alone = workers == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
-    size = 1 if alone else -(-len(tasks) // (4 * workers))
+    size = 1 if alone else 1 + (len(tasks) - 1) // (4 * workers)
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]
     done = (
         ((k, _do_parcel(parcel, *shared)) for k, parcel in enumerate(parcels))
@@ -448,41 +524,46 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
     return [function(*task, *shared) for task in tasks]
 
 
-def _descend(order: IntArray, steps: int, seed: int, problem: Landscape) -> Found:
-    """Anneal, insert with quick costs, then with full ones."""
+def _descend(order: IntArray, steps: int, seed: int, fine: bool, problem: Landscape) -> Found:
+    """Anneal, insert with quick costs, then with full ones, all variables only if finely."""
+    how: dict[str, Any] = {"window": WINDOW} if fine else {"thorough": False, "grain": GRAIN}
     start = respect_known(order.tolist(), problem.before)
-    return walk_from(
-        problem,
-        start,
-        steps=(steps, steps),
-        sweeps=SWEEPS,
-        careful=SWEEPS,
-        thorough=False,
-        grain=GRAIN,
-        seed=seed,
-    )
+    return walk_from(problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, seed=seed, **how)
 
 
-def _polish(problem: Landscape, found: Found, effort: int = 0) -> Found:
+def _polish(problem: Landscape, found: Found) -> Found:
     """Once more from where a walk ended, without crossing hills."""
-    steps = (0, min(effort * problem.p**2, MOST_LAST))
-    fine = walk_from(problem, found.order, steps=steps, sweeps=SWEEPS, careful=SWEEPS)
-    return min(found, fine, key=lambda item: item.score)
+    fine = walk_from(problem, found.order, sweeps=SWEEPS, careful=SWEEPS, window=WINDOW)
+    return min(found, fine, key=_score)
+
+
+def _look_closely(problem: Landscape, found: Found, best: Found, barred: Edge | None = None) -> Found:
+    """Polish an order, if that may make it better than the best or show that it settles nothing."""
+    rise = (found.score - best.score) / problem.unit
+    if not (rise < DOUBT or SETTLED < rise < SETTLED + 2 * DOUBT):
+        return found
+    fine = walk_from(problem, found.order, careful=CLOSE_SWEEPS, barred=barred)
+    return min(found, fine, key=_score)
 
 
 def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
     """The best order found near the best one if the effect of j on i must not change."""
+    barred = (i, j)
+    there = read_order(problem, best.order, barred=barred)
+    if there.score > best.score + BEYOND_DOUBT * problem.unit:
+        return there
     close = np.abs(_correlations(problem)[[i, j]]).max(axis=0) > CLOSE
     involved = close | best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
-    return walk_from(
+    nearest = walk_from(
         problem,
         best.order,
         sweeps=max(1, min(SWEEPS, TURN_EFFORT // problem.p)),
         grain=GRAIN,
         far=FAR_TURNED,
         to_revisit=np.flatnonzero(involved).tolist(),
-        barred=(i, j),
+        barred=barred,
     )
+    return _look_closely(problem, nearest, best, barred)
 
 
 def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
@@ -493,20 +574,24 @@ def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     reverse = before.copy()
     reverse[i, j] = True
     turned = problem.requiring(reverse)
+    starts = []
+    for mover, pivot, after in ((i, j, 0), (j, i, 1)):
+        order = [node for node in best.order if node != mover]
+        order.insert(order.index(pivot) + after, mover)
+        starts.append(read_order(problem, respect_known(order, reverse)))
+    nearest = min(starts, key=_score)
+    if nearest.score > best.score + BEYOND_DOUBT * problem.unit:
+        return nearest
     between = best.order[best.order.index(j) : best.order.index(i) + 1]
     involved = best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
     to_revisit = [node for node in between if involved[node]]
     sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
-    found = []
-    for mover, pivot, after in ((i, j, 0), (j, i, 1)):
-        order = [node for node in best.order if node != mover]
-        order.insert(order.index(pivot) + after, mover)
-        start = respect_known(order, reverse)
-        found.append(
-            walk_from(turned, start, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
-        )
+    found = [
+        walk_from(turned, start.order, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
+        for start in starts
+    ]
     if problem.p <= MIDDLE:
         steps, start = (0, TURNED * problem.p**2), respect_known(best.order, reverse)
         found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))
-    nearest = min(found, key=lambda item: item.score)
-    return _polish(turned, nearest) if nearest.score < best.score + problem.unit else nearest
+    nearest = min(found, key=_score)
+    return _look_closely(turned, nearest, best)

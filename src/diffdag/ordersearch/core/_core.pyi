@@ -18,6 +18,7 @@ def walk(
     sweeps: int,
     careful: int,
     thorough: bool,
+    window: int,
     grain: float,
     far: float,
     seed: int,

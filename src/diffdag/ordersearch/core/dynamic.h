@@ -6,44 +6,59 @@
 
 #include <numeric>
 
-#include "node.h"
+#include "landscape.h"
 #include "watch.h"
 
 namespace diffdag {
 
-constexpr std::size_t VISITS = 1024;  // sets visited before the view is worked out afresh
-
-// Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable]. Bit p of
-// a change set says that the variances differ. Sets are visited in the order of a Gray code: each differs from the
-// last by one variable.
-inline void tabulate(Pair &pair, double *costs, std::int64_t *changes, Watch &watch) {
-    const View &view = pair.view;
-    const std::size_t p = view.p, sets = std::size_t{1} << p;
-    Places order(p);
-    std::iota(order.begin(), order.end(), 0);
-    pair.take(order.data());
-    std::size_t members = 0, t = 0;
+// Visit every set of the variables at positions `first` to `first + width - 1`, in the order of a Gray code: each set
+// differs from the last by one variable. Its members stand before the others, and each of these is put right behind
+// them in turn; `visit` is told the set, the variable and its position. Variables are known by their number among
+// those visited, which is also their bit in a set.
+template <typename Visit> void visit_sets(Landscape &landscape, std::size_t first, std::size_t width, Visit visit) {
+    const View &view = landscape.view();
+    std::vector<std::size_t> variable(width), number(view.p);
+    for (std::size_t k = 0; k < width; ++k) {
+        variable[k] = view.at(first + k);
+        number[variable[k]] = k;
+    }
+    const std::size_t sets = std::size_t{1} << width;
+    std::size_t members = 0, behind = first;
     for (std::size_t count = 1; count <= sets; ++count) {
-        watch.look(static_cast<double>(count) / static_cast<double>(sets));
-        for (std::size_t position = t; position < p; ++position) {
-            pair.move(position, t);
-            const Cost cost = pair.full(t);
-            std::int64_t changed = std::int64_t{cost.separate} << p;
-            for (std::size_t u = 0; u < cost.changes; ++u) changed |= std::int64_t{1} << pair.changes()[u];
-            costs[members * p + view.at(t)] = cost.value;
-            changes[members * p + view.at(t)] = changed;
+        for (std::size_t t = behind; t < first + width; ++t) {
+            landscape.move(t, behind);
+            visit(members, number[view.at(behind)], behind);
         }
         std::size_t changing = 0;
         while (!(count >> changing & 1)) ++changing;
-        if (changing == p) break;  // all sets have been visited
+        if (changing == width) break;  // all sets have been visited
         const bool leaves = members >> changing & 1;
-        const auto at = static_cast<std::size_t>(view.place[changing]);
-        if (leaves) --t;
-        pair.move(at, t);
-        if (!leaves) ++t;
+        const auto at = static_cast<std::size_t>(view.place[variable[changing]]);
+        if (leaves) --behind;
+        landscape.move(at, behind);
+        if (!leaves) ++behind;
         members ^= std::size_t{1} << changing;
-        if (count % VISITS == 0) pair.look();
+        landscape.refresh();
     }
+}
+
+// Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable]. Bit p of
+// a change set says that the variances differ; of several pairs, in some pair.
+inline void tabulate(Landscape &landscape, double *costs, std::int64_t *changes, Watch &watch) {
+    const std::size_t p = landscape.view().p;
+    Places order(p);
+    std::iota(order.begin(), order.end(), 0);
+    landscape.take(order.data());
+    std::size_t done = 0;
+    visit_sets(landscape, 0, p, [&](std::size_t members, std::size_t i, std::size_t t) {
+        watch.look(static_cast<double>(++done) / static_cast<double>(p << (p - 1)));
+        std::int64_t changed = 0;
+        costs[members * p + i] = landscape.cost(t, true, [&](const Pair &pair, const Cost &own) {
+            changed |= std::int64_t{own.separate} << p;
+            for (std::size_t u = 0; u < own.changes; ++u) changed |= std::int64_t{1} << pair.changes()[u];
+        });
+        changes[members * p + i] = changed;
+    });
 }
 
 // The least score of an order in which a precedes b wherever before[a, b]; `order` becomes such an order, and `score`

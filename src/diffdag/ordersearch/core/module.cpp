@@ -42,7 +42,7 @@ using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers
 // An effect that must not change, as numbers of effect and cause.
 using Edge = std::optional<std::pair<std::size_t, std::size_t>>;
 
-std::deque<Pair> make_pairs(const Pairs &given, const Edge &barred = {}) {
+Landscape make_landscape(const Pairs &given, const Edge &barred = {}) {
     const auto &[first, pooled, rows, table, limits, equal] = given;
     const std::size_t count = first.shape(0), p = first.shape(1);
     const auto by_position = [count = count, p = p](const Numbers<3> &array, std::size_t height) {
@@ -52,19 +52,18 @@ std::deque<Pair> make_pairs(const Pairs &given, const Edge &barred = {}) {
     require(pooled.shape(0) == count && pooled.shape(1) == p && pooled.shape(2) == p, "pooled: like first");
     require(rows.shape(0) == count && rows.shape(1) == 2, "rows: two numbers for each pair");
     require(by_position(table, PENALTIES) && by_position(limits, LIMITS), "table, limits: by pair and position");
-    std::deque<Pair> pairs;
+    Landscape landscape;
     for (std::size_t k = 0; k < count; ++k) {
         const auto of = [k](const Numbers<3> &array, std::size_t row) {
             return array.data() + (k * array.shape(1) + row) * array.shape(2);
         };
-        pairs.emplace_back(of(first, 0), of(pooled, 0), p,
-                           Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, FREE),
-                                 of(limits, PAYS), of(limits, LOW), of(limits, HIGH), of(limits, CLOSE_LOW),
-                                 of(limits, CLOSE_HIGH), equal});
+        landscape.add(of(first, 0), of(pooled, 0), p,
+                      Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, FREE),
+                            of(limits, PAYS), of(limits, LOW), of(limits, HIGH), of(limits, CLOSE_LOW),
+                            of(limits, CLOSE_HIGH), equal});
     }
-    if (barred)
-        for (Pair &pair : pairs) pair.bar({barred->first, barred->second});
-    return pairs;
+    if (barred) landscape.bar({barred->first, barred->second});
+    return landscape;
 }
 
 void check_order(const Array<std::int64_t, 1> &order, std::size_t p) {
@@ -79,66 +78,58 @@ void check_order(const Array<std::int64_t, 1> &order, std::size_t p) {
 }
 
 void walk(const Pairs &given, const Array<const bool, 2> &before, double unit, const Array<std::int64_t, 1> &order,
-          std::pair<std::size_t, std::size_t> steps, std::size_t sweeps, std::size_t careful, bool thorough, double grain,
-          double far, std::uint64_t seed, const Array<const bool, 1> &restless, const Edge &barred,
-          const nb::object &report) {
-    std::deque<Pair> pairs = make_pairs(given, barred);
-    const std::size_t p = pairs[0].view.p;
+          std::pair<std::size_t, std::size_t> steps, std::size_t sweeps, std::size_t careful, bool thorough,
+          std::size_t window, double grain, double far, std::uint64_t seed, const Array<const bool, 1> &restless,
+          const Edge &barred, const nb::object &report) {
+    Landscape landscape = make_landscape(given, barred);
+    const std::size_t p = landscape.view().p;
     require(before.shape(0) == p && before.shape(1) == p && restless.shape(0) == p, "before, restless: by variable");
+    require(window <= WIDEST, "window: at most 16");
     check_order(order, p);
-    const Plan plan{unit, {steps.first, steps.second}, sweeps, careful, thorough, grain, far, seed};
+    const Plan plan{unit, {steps.first, steps.second}, sweeps, careful, thorough, window, grain, far, seed};
     Watch watch = watch_for(report);
     nb::gil_scoped_release unlocked;
-    Walker walker(pairs, before.data(), plan, watch);
+    Walker walker(landscape, before.data(), plan, watch);
     walker.walk(order.data(), std::vector<bool>(restless.data(), restless.data() + p));
 }
 
 double read_order(const Pairs &given, const Array<std::int64_t, 1> &order, bool careful, const Edge &barred,
                   const Array<double, 1> &costs, const Array<bool, 2> &changed, const Array<bool, 1> &separate) {
-    std::deque<Pair> pairs = make_pairs(given, barred);
-    const std::size_t p = pairs[0].view.p;
+    Landscape landscape = make_landscape(given, barred);
+    const std::size_t p = landscape.view().p;
     check_order(order, p);
     require(costs.shape(0) == p && separate.shape(0) == p && changed.shape(0) == p && changed.shape(1) == p,
             "costs, changed, separate: by variable");
     nb::gil_scoped_release unlocked;
-    return read(pairs, order.data(), careful, costs.data(), changed.data(), separate.data());
+    return landscape.read(order.data(), careful, costs.data(), changed.data(), separate.data());
 }
 
 // What the score rises by, along an order, if one effect after another must not change.
 void weigh_changes(const Pairs &given, const Array<std::int64_t, 1> &order, const Array<const std::int64_t, 2> &edges,
                    const Array<double, 1> &rises) {
-    std::deque<Pair> pairs = make_pairs(given);
-    const std::size_t p = pairs[0].view.p;
+    Landscape landscape = make_landscape(given);
+    const std::size_t p = landscape.view().p;
     check_order(order, p);
     require(edges.shape(1) == 2 && rises.shape(0) == edges.shape(0), "edges: effect and cause; rises: by edge");
     for (std::size_t k = 0; k < 2 * edges.shape(0); ++k)
         require(edges.data()[k] >= 0 && edges.data()[k] < static_cast<std::int64_t>(p), "edges: numbers of variables");
     nb::gil_scoped_release unlocked;
-    for (Pair &pair : pairs) pair.take(order.data());
-    for (std::size_t k = 0; k < edges.shape(0); ++k) {
-        const Barred barred{static_cast<std::size_t>(edges(k, 0)), static_cast<std::size_t>(edges(k, 1))};
-        rises(k) = 0.0;
-        for (Pair &pair : pairs) {
-            const auto t = static_cast<std::size_t>(pair.view.place[barred.effect]);
-            rises(k) -= pair.full(t).value;
-            pair.bar(barred);
-            rises(k) += pair.full(t).value;
-            pair.bar({});
-        }
-    }
+    landscape.take(order.data());
+    for (std::size_t k = 0; k < edges.shape(0); ++k)
+        rises(k) = landscape.rise_without({static_cast<std::size_t>(edges(k, 0)), static_cast<std::size_t>(edges(k, 1))});
 }
 
 void tabulate_costs(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
                     const nb::object &report) {
-    std::deque<Pair> pairs = make_pairs(given);
-    const std::size_t p = pairs[0].view.p;
-    require(pairs.size() == 1 && p < 32, "one pair, of fewer than 32 variables");
+    Landscape landscape = make_landscape(given);
+    const std::size_t p = landscape.view().p;
+    require(p < 32, "fewer than 32 variables");
     require(costs.shape(0) == std::size_t{1} << p && costs.shape(1) == p && changes.shape(0) == costs.shape(0) &&
                 changes.shape(1) == p,
             "costs, changes: by set and variable");
     Watch watch = watch_for(report);
     nb::gil_scoped_release unlocked;
-    tabulate(pairs[0], costs.data(), changes.data(), watch);
+    tabulate(landscape, costs.data(), changes.data(), watch);
 }
 
 double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, const Array<std::int64_t, 1> &order,
@@ -157,7 +148,7 @@ NB_MODULE(_core, m) {
     m.doc() = "The search over orders, compiled.";
     // What is filled in must not be a converted copy.
     m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a.noconvert(), "steps"_a, "sweeps"_a, "careful"_a,
-          "thorough"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
+          "thorough"_a, "window"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
     m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(), "costs"_a.noconvert(),
           "changed"_a.noconvert(), "separate"_a.noconvert());
     m.def("weigh", &weigh_changes, "pairs"_a, "order"_a, "edges"_a, "rises"_a.noconvert());

@@ -1,30 +1,25 @@
-// Walks over orders: annealing by adjacent swaps, and insertion to a local optimum.
-//
-// Several pairs of conditions can share a walk: a swap is a swap in each, a cost the sum of theirs.
+// Walks over orders: annealing by adjacent swaps, insertion to a local optimum, and the best order of every window.
 #pragma once
 
-#include <deque>
-
-#include "node.h"
+#include "dynamic.h"
 #include "random.h"
-#include "watch.h"
 
 namespace diffdag {
 
-// Rotations lose next to nothing; after so many swaps the view is worked out afresh all the same.
-constexpr std::size_t REFRESH = 20'000;
 // Temperatures, in penalties: the first of the first and of the second annealing, and the last
 // (docs/dev/order_measured.md).
 constexpr double HOT = 10.0, WARM = 1.0, COLD = 0.1;
 // Rise of the score, in penalties, beyond which a variable is not moved on with full costs, which are slow.
 constexpr double NEAR = 3.0;
+constexpr std::size_t WIDEST = 16;  // of the windows that are put in order
 
 struct Plan {
     double unit;              // the penalty of a change
     std::size_t steps[2];     // of each annealing
     std::size_t sweeps;       // the most sweeps of an insertion,
     std::size_t careful;      // and of the last one, with full costs,
-    bool thorough;            // of all variables, not only of those that take part in changes
+    bool thorough;            // of all variables, not only of those that take part in changes,
+    std::size_t window;       // after which so many neighbours at a time are put in their best order, if more than 1
     double grain;             // what a move has to gain
     double far;               // a variable is moved on until the score has risen by this
     std::uint64_t seed;
@@ -64,49 +59,18 @@ class Memory {
     }
 };
 
-// Cost at position t, summed over the pairs; `visit` is shown each pair with its own.
-template <typename Visit> double cost_in_all(std::deque<Pair> &pairs, std::size_t t, bool careful, Visit visit) {
-    double sum = 0.0;
-    for (Pair &pair : pairs) {
-        const Cost own = careful ? pair.full(t) : pair.quick(t);
-        sum += own.value;
-        visit(pair, own);
-    }
-    return sum;
-}
-
-// What an order says, by variable: costs, changes [effect, cause] and whether variances differ; of several pairs, in
-// some pair. Returned is the score, without the part that is the same for all orders.
-inline double read(std::deque<Pair> &pairs, const std::int64_t *order, bool careful, double *costs, bool *changed,
-                   bool *separate) {
-    const std::size_t p = pairs[0].view.p;
-    for (Pair &pair : pairs) pair.take(order);
-    std::fill_n(changed, p * p, false);
-    std::fill_n(separate, p, false);
-    double score = 0.0;
-    for (std::size_t t = 0; t < p; ++t) {
-        const std::size_t i = pairs[0].view.at(t);
-        costs[i] = cost_in_all(pairs, t, careful, [&](const Pair &pair, const Cost &own) {
-            separate[i] |= own.separate;
-            for (std::size_t u = 0; u < own.changes; ++u)
-                changed[i * p + static_cast<std::size_t>(pair.changes()[u])] = true;
-        });
-        score += costs[i];
-    }
-    return score;
-}
-
 class Walker {
   public:
     // before[a, b]: a has to precede b.
-    Walker(std::deque<Pair> &pairs, const bool *before, const Plan &plan, Watch &watch)
-        : pairs_(pairs), before_(before), plan_(plan), watch_(watch), random_(plan.seed), p_(pairs[0].view.p), cost_(p_) {}
+    Walker(Landscape &landscape, const bool *before, const Plan &plan, Watch &watch)
+        : land_(landscape), before_(before), plan_(plan), watch_(watch), random_(plan.seed), p_(landscape.view().p),
+          cost_(p_) {}
 
-    // Anneal and insert with quick costs, twice; then insert carefully, with full costs. Only restless variables are
-    // inserted, and those that their moves concern. `order` is changed in place.
+    // Anneal and insert with quick costs, twice; then insert carefully, with full costs, and put windows in order. Only
+    // restless variables are inserted, and those that their moves concern. `order` is changed in place.
     void walk(std::int64_t *order, std::vector<bool> restless) {
         restless_ = std::move(restless);
-        for (Pair &pair : pairs_) pair.take(order);
+        land_.take(order);
         double best = total();
         for (std::size_t leg = 0; leg < 2; ++leg) {
             if (plan_.steps[leg] > 0 && p_ > 1) {
@@ -118,71 +82,43 @@ class Walker {
             if (score < best) {
                 best = score;
                 std::copy_n(view().order.begin(), p_, order);
-            } else {
-                take(order);
+            } else if (!std::equal(order, order + p_, view().order.begin())) {
+                land_.take(order);
             }
         }
         if (plan_.careful > 0) {
             restless_.assign(p_, plan_.thorough);
             for (std::size_t t = 0; t < p_ && !plan_.thorough; ++t) disturb(t, 0.0, true);
-            insert(plan_.careful, true, std::min(plan_.far, NEAR * plan_.unit));
+            insert_carefully();
+            for (std::size_t round = 0; round < plan_.careful && reorder_windows(); ++round) insert_carefully();
         }
         std::copy_n(view().order.begin(), p_, order);
     }
 
   private:
-    std::deque<Pair> &pairs_;
+    Landscape &land_;
     const bool *before_;
     const Plan &plan_;
     Watch &watch_;
     Random random_;
     std::size_t p_;
-    Vector cost_;            // at each position
-    std::size_t swaps_ = 0;  // since the view was worked out
+    Vector cost_;  // at each position
     std::vector<bool> restless_;
     Places about_;
 
-    const View &view() const { return pairs_[0].view; }
+    const View &view() const { return land_.view(); }
     bool precedes(std::size_t a, std::size_t b) const { return before_[a * p_ + b]; }
 
-    void take(const std::int64_t *order) {
-        if (std::equal(order, order + p_, view().order.begin())) return;
-        for (Pair &pair : pairs_) pair.take(order);
-        swaps_ = 0;
-    }
-    void look() {
-        for (Pair &pair : pairs_) pair.look();
-        swaps_ = 0;
-    }
-    void refresh() {
-        if (swaps_ >= REFRESH) look();
-    }
-    void swap(std::size_t t) {
-        for (Pair &pair : pairs_) pair.swap(t);
-        ++swaps_;
-    }
-    void move(std::size_t start, std::size_t end) {
-        for (std::size_t t = start; t < end; ++t) swap(t);
-        for (std::size_t t = start; t > end; --t) swap(t - 1);
-    }
-
-    double cost(std::size_t t, bool careful) {
-        return cost_in_all(pairs_, t, careful, [](const Pair &, const Cost &) {});
-    }
     double total() {
         double score = 0.0;
-        for (std::size_t t = 0; t < p_; ++t) score += cost(t, false);
+        for (std::size_t t = 0; t < p_; ++t) score += land_.cost(t, false);
         return score;
-    }
-    bool nothing_pays_after_swap(std::size_t t) const {
-        return std::all_of(pairs_.begin(), pairs_.end(),
-                           [t](const Pair &pair) { return pair.nothing_pays_after_swap(t); });
     }
 
     // Work out the cost at a position; if it is not what it was, make those restless that it is about.
     void disturb(std::size_t t, double before, bool careful) {
         about_.clear();
-        cost_[t] = cost_in_all(pairs_, t, careful, [&](const Pair &pair, const Cost &own) {
+        cost_[t] = land_.cost(t, careful, [&](const Pair &pair, const Cost &own) {
             about_.insert(about_.end(), pair.changes().begin(),
                           pair.changes().begin() + static_cast<std::ptrdiff_t>(own.changes));
         });
@@ -198,13 +134,13 @@ class Walker {
 
     // Costs at t and t + 1 if they were exchanged.
     Trial attempt(std::size_t t, Memory &memory) {
-        if (nothing_pays_after_swap(t)) return {false, 0.0, 0.0};
+        if (land_.nothing_pays_after_swap(t)) return {false, 0.0, 0.0};
         const std::size_t a = view().at(t), b = view().at(t + 1);
         std::uint64_t one, two;
         Memory::Slot &upper = memory.slot(t, b, one), &lower = memory.slot(t, a, b, two);
         if (upper.key == one && lower.key == two) return {false, upper.cost, lower.cost};
-        swap(t);
-        const Trial trial{true, cost(t, false), cost(t + 1, false)};
+        land_.swap(t);
+        const Trial trial{true, land_.cost(t, false), land_.cost(t + 1, false)};
         upper = {one, trial.upper};
         lower = {two, trial.lower};
         return trial;
@@ -217,7 +153,7 @@ class Walker {
         Vector upper(p_), lower(p_);
         std::vector<bool> known(p_, false);
         Memory memory(view(), random_);
-        for (std::size_t t = 0; t < p_; ++t) cost_[t] = cost(t, false);
+        for (std::size_t t = 0; t < p_; ++t) cost_[t] = land_.cost(t, false);
         double heat = 1 / (hot * plan_.unit);
         const double cooling = std::exp(std::log(hot / COLD) / static_cast<double>(steps));
         for (std::size_t step = 0; step < steps; ++step) {
@@ -235,15 +171,15 @@ class Walker {
             }
             const double rise = upper[t] + lower[t] - cost_[t] - cost_[t + 1];
             if (rise <= 0 || random_.uniform() < std::exp(-rise * heat)) {
-                if (!swapped) swap(t);
+                if (!swapped) land_.swap(t);
                 memory.swapped(view(), t);
                 std::swap(upper[t], cost_[t]);
                 std::swap(lower[t], cost_[t + 1]);
                 known[t + 1] = false;
                 if (t > 0) known[t - 1] = false;
-                refresh();
+                land_.refresh();
             } else if (swapped) {
-                swap(t);
+                land_.swap(t);
             }
         }
     }
@@ -252,7 +188,43 @@ class Walker {
     void insert(std::size_t sweeps, bool careful, double far) {
         for (std::size_t sweep = 0; sweep < sweeps; ++sweep) {
             if (!insert_each(careful, far)) break;
-            refresh();
+            land_.refresh();
+        }
+    }
+
+    void insert_carefully() { insert(plan_.careful, true, std::min(plan_.far, NEAR * plan_.unit)); }
+
+    // Put the variables of each window of neighbours, half overlapping, in their best order by dynamic programming;
+    // whether any moved. Those of the windows that did become restless.
+    bool reorder_windows() {
+        const std::size_t width = std::min(plan_.window, p_);
+        if (width < 2) return false;
+        const std::size_t sets = std::size_t{1} << width;
+        Vector costs(sets * width), scores(sets);
+        Places variables(width), best(width);
+        const auto before = std::make_unique<bool[]>(width * width);
+        bool moved = false;
+        for (std::size_t first = 0;; first = std::min(first + width / 2, p_ - width)) {
+            double now = 0.0;
+            for (std::size_t k = 0; k < width; ++k) {
+                now += land_.cost(first + k, true);
+                variables[k] = view().order[first + k];
+                for (std::size_t l = 0; l < width; ++l)
+                    before[k * width + l] = precedes(view().at(first + k), view().at(first + l));
+            }
+            visit_sets(land_, first, width, [&](std::size_t members, std::size_t k, std::size_t t) {
+                watch_.look(1.0);
+                costs[members * width + k] = land_.cost(t, true);
+            });
+            const double least = best_order(costs.data(), before.get(), width, best.data(), scores.data());
+            const bool better = least < now - plan_.grain;
+            moved |= better;
+            for (std::size_t k = 0; k < width; ++k) {
+                const auto v = static_cast<std::size_t>(variables[better ? static_cast<std::size_t>(best[k]) : k]);
+                land_.move(static_cast<std::size_t>(view().place[v]), first + k);
+                if (better) restless_[v] = true;
+            }
+            if (first + width == p_) return moved;
         }
     }
 
@@ -262,7 +234,7 @@ class Walker {
         bool moved = false;
         std::vector<std::size_t> turns(p_);
         for (std::size_t t = 0; t < p_; ++t) {
-            cost_[t] = cost(t, careful);
+            cost_[t] = land_.cost(t, careful);
             turns[t] = t;
         }
         random_.shuffle(turns);
@@ -271,7 +243,7 @@ class Walker {
             restless_[v] = false;
             const auto start = static_cast<std::size_t>(view().place[v]);
             const std::size_t target = best_place(start, careful, far);
-            move(start, target);
+            land_.move(start, target);
             if (target == start) continue;
             moved = true;
             for (std::size_t t = std::min(start, target); t <= std::max(start, target); ++t)
@@ -293,9 +265,9 @@ class Walker {
                 watch_.look(1.0);
                 const std::size_t next = later ? at + 1 : at - 1, other = view().at(next);
                 if (later ? precedes(v, other) : precedes(other, v)) break;
-                swap(std::min(at, next));
-                const double after = cost(next, careful);
-                rise += cost(at, careful) + after - own - cost_[next];
+                land_.swap(std::min(at, next));
+                const double after = land_.cost(next, careful);
+                rise += land_.cost(at, careful) + after - own - cost_[next];
                 own = after;
                 at = next;
                 if (rise < least) {
@@ -303,7 +275,7 @@ class Walker {
                     target = at;
                 }
             }
-            move(at, start);
+            land_.move(at, start);
         }
         return target;
     }

@@ -22,7 +22,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag.ordersearch.core import _core
-from diffdag.ordersearch.search import Problem, walk_from
+from diffdag.ordersearch.search import Problem, tabulate, walk_from
 from diffdag.results.records import Check
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class AllOrders:
     def __init__(self, problem: Problem) -> None:
         p, sets = problem.p, 1 << problem.p
         self.problem = problem
-        costs, _ = problem.tabulate()
+        costs, _ = tabulate(problem)
         self.before = np.empty(sets)
         self.best = _core.best_order(costs, problem.rules.before, np.empty(p, np.int64), self.before)
         self.behind = _behind(costs)
