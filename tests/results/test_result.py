@@ -100,6 +100,7 @@ class TestResult:
             "confidence",
             "low",
             "high",
+            "settled",
         ]
         assert list(table.columns) == columns
         assert table["directed"].tolist() == [True, True, False]
@@ -257,7 +258,7 @@ class TestGraph:
         assert graph.nodes["Raf"]["role"] == "changed"
         assert set(graph.edges) == {("Raf", "Mek"), ("Mek", "Erk"), ("PKA", "PKC"), ("PKC", "PKA")}
         assert graph["Raf"]["Mek"]["change"] == "weakened"
-        assert graph["PKA"]["PKC"] == {"directed": False}
+        assert graph["PKA"]["PKC"] == {"directed": False, "settled": True}
 
     def test_variables_that_were_screened_out_did_not_change(self) -> None:
         edges = (Edge("Raf", "Mek"), Edge("PKA", "PKC", directed=False))
@@ -361,8 +362,23 @@ class TestRoundTrip:
         assert content["edges"][1] == {
             "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
             "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "confidence": None, "low": None, "high": None,
+            "settled": True,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
+
+    def test_an_edge_that_is_not_settled_is_marked_wherever_it_is_shown(self) -> None:
+        edges = (
+            Edge("Raf", "Mek", change="added", delta=-0.5, settled=False),
+            Edge("PKA", "PKC", directed=False),
+        )
+        result = make_result(edge_list=edges, order=(("Raf",), ("Mek",)))
+        assert "added, not settled" in result.summary()
+        assert result.summary().count("not settled") == 1
+        shown = page.render_page(result)
+        assert ">added, not settled</td>" in shown
+        assert '["Not settled","an order that does without' in shown.replace(", ", ",")
+        assert [e.settled for e in exchange.from_json(result.to_json(), "memory").edge_list] == [False, True]
+        assert result.edges["settled"].tolist() == [False, True]
 
     def test_sparse_matrix_stays_small(self) -> None:
         names = tuple(f"v{k}" for k in range(1000))

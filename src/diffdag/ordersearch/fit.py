@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
@@ -140,12 +140,11 @@ class OrderFit:
     @property
     def unsettled(self) -> dict[str, float]:
         """Changes that some order does nearly as well without; what the score rises by then, in penalties."""
-        names, unit = self.first.names, self.problem.unit
-        tied = self.tied
+        names, unit, rises = self.first.names, self.problem.unit, self.optimum.rises
+        in_doubt = sorted(rises.keys() - self.optimum.settled(unit), key=lambda edge: rises[edge])
         return {
-            f"{names[j]} {'--' if (i, j) in tied else '->'} {names[i]}": round(rise / unit, 3)
-            for (i, j), rise in sorted(self.optimum.rises.items(), key=lambda item: item[1])
-            if rise <= SETTLED * unit
+            f"{names[j]} {'--' if (i, j) in self.tied else '->'} {names[i]}": round(rises[i, j] / unit, 3)
+            for i, j in in_doubt
         }
 
     @cached_property
@@ -260,17 +259,22 @@ def edge_of(names: Sequence[str], structure: Structure, fit: JointRegression, i:
 
 def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
     names, structure, tied = fit.first.names, fit.structure, fit.tied
+    settled = fit.optimum.settled(fit.problem.unit)
     for i, causes in structure.causes.items():
         for j in causes:
             if (i, j) not in tied:
-                yield edge_of(names, structure, fit.regressions[i], i, j)
+                edge = edge_of(names, structure, fit.regressions[i], i, j)
+                yield replace(edge, settled=(i, j) in settled)
     yield from _undirected(fit)
 
 
 def _undirected(fit: OrderFit) -> list[Edge]:
-    names = fit.first.names
+    names, settled = fit.first.names, fit.optimum.settled(fit.problem.unit)
     pairs = sorted({(min(edge), max(edge)) for edge in fit.tied})
-    return [Edge(names[a], names[b], directed=False) for a, b in pairs]
+    return [
+        Edge(names[a], names[b], directed=False, settled=not settled.isdisjoint({(a, b), (b, a)}))
+        for a, b in pairs
+    ]
 
 
 def _precision_difference(fit: OrderFit) -> FloatArray:

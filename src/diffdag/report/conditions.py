@@ -120,6 +120,6 @@ def _cell(edge: Edge | None, show: fmt.NumberFormat) -> dict[str, str]:
     if edge is None:
         return {"text": "", "kind": "", "words": ""}
     sure = "" if edge.confidence is None else f", {fmt.percent(edge.confidence)}"
-    words = fmt.kind_words(edge.kind)
+    words = fmt.change_words(edge)
     text = words if edge.delta is None else fmt.with_error(edge.delta, edge.stderr, show)
     return {"text": text + sure, "kind": edge.kind, "words": words}

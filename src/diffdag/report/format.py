@@ -45,6 +45,16 @@ def kind_words(kind: str) -> str:
     return kind.replace("-", " ")
 
 
+def change_words(edge: Edge) -> str:
+    """The change of an edge as people read it, and whether it is settled.
+
+    >>> from diffdag.results.records import Edge
+    >>> change_words(Edge("a", "b", change="reversed-sign", settled=False))
+    'reversed sign, not settled'
+    """
+    return kind_words(edge.kind) + ("" if edge.settled else ", not settled")
+
+
 class NumberFormat:
     """Format numbers of one table alike: with decimals that fit the largest, or with three digits.
 

@@ -103,7 +103,7 @@ def edge_table(result: Difference) -> str:
     for edge in edges:
         ends = f"{fmt.short_name(edge.source)} {'->' if edge.directed else '--'} {fmt.short_name(edge.target)}"
         delta = fmt.with_error(edge.delta, edge.stderr, show)
-        cells = [ends, fmt.kind_words(edge.kind), show(edge.weight_first), show(edge.weight_second), delta]
+        cells = [ends, fmt.change_words(edge), show(edge.weight_first), show(edge.weight_second), delta]
         cells += [fmt.interval_text(edge, show)] * with_interval
         rows.append(cells + [fmt.percent(edge.confidence)] * with_confidence)
     sized = any(edge.delta is not None for edge in edges)

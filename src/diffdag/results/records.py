@@ -69,6 +69,7 @@ class Edge(_Record):
     confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
     low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
+    settled: bool = True  #: False where some order does without this change at a score within a penalty
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:

@@ -91,6 +91,7 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
             "arrow": ARROWS[not edge.directed],
             "target": edge.target,
             "kind": edge.kind,
+            "change": fmt.change_words(edge),
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
             "delta": fmt.with_error(edge.delta, edge.stderr, show),
@@ -155,6 +156,7 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
         ("Confidence", row["confidence"]),
+        ("Not settled", "" if edge.settled else "an order that does without this change scores nearly as well"),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))
