@@ -270,7 +270,10 @@ def _screen(
     if not any(step.prepared.screened or len(names) > step.most(options) for step in steps):
         return steps
     _refuse_small(steps, options)
-    ranked = [step.prepared.screened or pipeline.screen_moments(step.prepared, callback) for step in steps]
+    ranked = [
+        step.prepared.screened or pipeline.screen_moments(step.prepared, step.most(options), callback)
+        for step in steps
+    ]
     turns = itertools.chain.from_iterable(itertools.zip_longest(*(own.ranked for own in ranked)))
     union = [k for k in dict.fromkeys(turns) if k is not None]
     chosen = tuple(union[: min(step.most(options) for step in steps)])

@@ -66,8 +66,8 @@ class DifferenceDAG:
         The number of independent rows that each table is worth, where rows are a time series; ``"auto"``
         estimates it from autocorrelations.
     max_variables : int, optional
-        ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change.
-        Never more than 200, nor than the rows of the smaller table allow.
+        ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change;
+        200 unless said otherwise, up to 500, and never more than the rows of the smaller table allow.
     missing : {"error", "drop"}, default "error"
         What to do about rows with missing values.
     resamples : int, optional

@@ -122,8 +122,7 @@ class ModelOptions:
 
     def most_variables(self, n1: int, n2: int) -> int:
         """So many variables can be ordered with these numbers of rows."""
-        most = most_variables(min(n1, n2))
-        return most if self.max_variables is None else min(most, self.max_variables)
+        return most_variables(min(n1, n2), self.max_variables)
 
     def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
         """What the order search is asked for."""
@@ -222,13 +221,13 @@ def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallba
     n1, n2 = (int(rows) for rows in independent_rows(options.effective_samples, scores))
     if len(tables.names) <= (most := options.most_variables(n1, n2)):
         return None
-    return screen(standardise_rows(*scores)[0], n1, n2, callback or silent).at_most(most)
+    return screen(standardise_rows(*scores)[0], n1, n2, most, callback or silent)
 
 
-def screen_moments(prepared: Prepared, callback: ProgressCallback | None) -> Screened:
-    """Rank the variables by how much they seem to take part in a change."""
+def screen_moments(prepared: Prepared, most: int, callback: ProgressCallback | None) -> Screened:
+    """Rank the variables by how much they seem to take part in a change; the first of them, at most so many."""
     first, second = prepared.first, prepared.second
-    return screen(standardise(first, second), first.n, second.n, callback or silent)
+    return screen(standardise(first, second), first.n, second.n, most, callback or silent)
 
 
 # ----------------------------------------------------------------------------------------------- search
@@ -260,7 +259,7 @@ def search(
 
     most = options.most_variables(prepared.first.n, prepared.second.n)
     if prepared.screened is None and len(prepared.names) > most:
-        prepared = prepared.keeping(screen_moments(prepared, callback).at_most(most))
+        prepared = prepared.keeping(screen_moments(prepared, most, callback))
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
     settings, before = options.order_settings(callback), prepared.before(screened.members)

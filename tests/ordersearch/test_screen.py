@@ -76,7 +76,7 @@ def test_statistics_are_standard_normal_without_a_change_and_large_with_one():
 
 def test_what_changed_is_kept_with_its_neighbours():
     pair, first, second = wide_pair()
-    kept = screen(standardise_rows(first, second)[0], 300, 300)
+    kept = screen(standardise_rows(first, second)[0], 300, 300, most_variables(300))
     assert 2 <= len(kept.members) <= most_variables(300) == 200
     members = {NAMES[k] for k in kept.members}
     assert {name for edge in pair.edges for name in edge} <= members
@@ -158,6 +158,8 @@ def test_no_more_is_kept_than_what_ranks_are_worth():
 def test_so_many_variables_can_be_ordered():
     counts = [most_variables(rows) for rows in (2, 3, 4, 5, 9, 299, 300, 10_000)]
     assert counts == [2, 2, 2, 3, 6, 199, 200, 200]
+    assert [most_variables(rows, 300) for rows in (9, 450, 10_000)] == [6, 300, 300]
+    assert [most_variables(10_000, asked) for asked in (2, 499, 501, 10_000)] == [2, 499, 500, 500]
 
 
 def test_notes_give_the_reason_for_screening():
@@ -168,6 +170,9 @@ def test_notes_give_the_reason_for_screening():
     assert "because the search can take at most 200." in screening_note(400, 200, 400)
     assert "because you asked for at most 2." in screening_note(10, 2, 5, 2)
     assert "because 5 rows can order at most 3." in screening_note(10, 3, 5, 3)
+    assert "because you asked for at most 250." in screening_note(400, 250, 1000, 250)
+    assert "because the search can take at most 500." in screening_note(600, 500, 1000, 600)
+    assert "because 600 rows can order at most 400." in screening_note(600, 400, 600, 450)
 
 
 def test_residuals_subtract_neighbours():
@@ -211,7 +216,7 @@ def test_suspects_bring_their_neighbours_as_far_as_there_is_room(seed, p, n):
     problem = standardise(*(Moments.from_array(table) for table in tables))
     near = find_neighbourhoods(problem, *n, silent)
     told, most = [], most_variables(min(n))
-    kept = screen(problem, *n, lambda *what: told.append(what))
+    kept = screen(problem, *n, most, lambda *what: told.append(what))
     suspects = suspects_of(problem, near, *n)
     assert {0, 1} <= set(suspects)
     first = kept.ranked[: len(suspects)]

@@ -239,7 +239,7 @@ def test_at_most_so_many_variables_are_ordered():
     result = dd.DifferenceDAG(max_variables=3, n_jobs=1).fit_moments(*MOMENTS).result_
     assert len(result.settings["search_order"]) == 3
     assert len(result.screened_out) == 2
-    ranked = screen(standardise(*MOMENTS), *(part.n for part in MOMENTS)).ranked
+    ranked = screen(standardise(*MOMENTS), *(part.n for part in MOMENTS), 200).ranked
     assert set(result.settings["search_order"]) == {PAIR.first.names[k] for k in ranked[:3]}
 
 

@@ -27,8 +27,9 @@ from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhood
 from diffdag.precision.problem import Blocks, SparseProblem
 from diffdag.precision.scan import above
 
-# No more variables than this are ordered, nor more than rows / ROWS_PER_VARIABLE of the smaller table.
-MOST = 200
+# No more variables than this are ordered unless asked for, and then no more than HIGHEST; nor ever more than
+# rows / ROWS_PER_VARIABLE of the smaller table.
+MOST, HIGHEST = 200, 500
 ROWS_PER_VARIABLE = 1.5
 # So many pairs, and so many variances, are expected to look changed by chance.
 CHANCE_PAIRS, CHANCE_VARIANCES = 10.0, 1.0
@@ -56,27 +57,31 @@ class Screened:
         return replace(self, ranked=self.ranked[:count])
 
 
-def most_variables(rows: int) -> int:
-    """So many variables can be ordered with so many rows in the smaller table."""
-    return max(2, min(MOST, int(rows / ROWS_PER_VARIABLE)))
+def most_variables(rows: int, asked: int | None = None) -> int:
+    """So many variables are ordered with so many rows in the smaller table; the user may ask for a number."""
+    return min(MOST if asked is None else min(asked, HIGHEST), _allowed(rows))
 
 
-def screen(problem: SparseProblem, n1: int, n2: int, progress: ProgressCallback = silent) -> Screened:
-    """The variables that seem to take part in a change, and their neighbours."""
+def _allowed(rows: int) -> int:
+    return max(2, int(rows / ROWS_PER_VARIABLE))
+
+
+def screen(
+    problem: SparseProblem, n1: int, n2: int, most: int, progress: ProgressCallback = silent
+) -> Screened:
+    """The variables that seem to take part in a change, and their neighbours, up to `most`."""
     around = find_neighbourhoods(problem, n1, n2, progress)
     progress(0, 1, "Looking for changes")
     suspects = _suspects(problem, around, n1, n2)
-    return Screened(
-        _with_neighbours(suspects, around, most_variables(min(n1, n2))), {"suspects": len(suspects)}
-    )
+    return Screened(_with_neighbours(suspects, around, most), {"suspects": len(suspects)})
 
 
 def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> str:
     """What a user should know about variables that were not ordered."""
-    most = most_variables(rows)
-    reason = f"{rows} rows can order" if most < MOST else "the search can take"
-    if asked is not None and asked < most:
-        most, reason = asked, "you asked for"
+    most = most_variables(rows, asked)
+    reason = "you asked for" if most == asked else "the search can take"
+    if most == _allowed(rows):
+        reason = f"{rows} rows can order"
     return (
         f"{plural(p - kept, 'variable')} of {p} were screened out before the search, because {reason} "
         f"at most {most}. Changes there are not seen, and weights are given the variables that were kept"
