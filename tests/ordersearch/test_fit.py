@@ -77,12 +77,20 @@ def test_a_search_that_found_an_order_once_says_so(starts, reached, said):
 
 
 def test_changes_that_an_order_can_do_without_are_told():
-    margins, free = {(0, 2): 5.0, (3, 0): 5.0, (1, 0): 5.0}, np.zeros((4, 4), bool)
+    margins, free = {(0, 2): 500.0, (3, 0): 500.0, (1, 0): 500.0}, np.zeros((4, 4), bool)
     unit, everyone = settings_of().problem(FIRST, SECOND, free, 4).unit, screen.Screened(range(4))
     for shares, names, said in (
         ((1.01, 2.0, 3.0), [], None),
-        ((2.0, 1.0, 3.0), ["a -> d"], "'a -> d' is not settled: orders without it score within"),
-        ((0.5, 0.1, 3.0), ["a -> d", "c -> a"], "are not settled: orders without them score within"),
+        (
+            (2.0, 1.0, 3.0),
+            ["a -> d"],
+            "'a -> d' is not settled: orders without it, or the other way round, score within",
+        ),
+        (
+            (0.5, 0.1, 3.0),
+            ["a -> d", "c -> a"],
+            "are not settled: orders without them, or the other way round, score within",
+        ),
     ):
         rises = dict(zip(margins, (share * unit for share in shares), strict=True))
         found = replace(optimum_of([2, 0, 3, 1], margins, starts=4, reached=3), rises=rises)
@@ -91,6 +99,20 @@ def test_changes_that_an_order_can_do_without_are_told():
         assert len(result.notes) == (said is not None)
         assert said is None or said in result.notes[0]
         assert result.settings["search"].endswith("but for those not settled") == bool(names)
+        assert [str(edge) for edge in result.edge_list if not edge.settled] == sorted(names, reverse=True)
+
+
+def test_a_direction_that_may_be_reversed_is_not_settled_and_an_open_one_may_be():
+    """Of a directed edge its margin counts too; of an undirected one whether anything changed."""
+    free, everyone = np.zeros((4, 4), bool), screen.Screened(range(4))
+    unit = settings_of().problem(FIRST, SECOND, free, 4).unit
+    margins = {(0, 2): 0.99 * unit, (3, 0): 1.01 * unit, (1, 0): 0.1}
+    for rises, marked in ((2.0, ["c -> a"]), (0.9, ["c -> a", "a -> d", "a -- b"])):
+        found = replace(optimum_of([2, 0, 3, 1], margins), rises=dict.fromkeys(margins, rises * unit))
+        result = fit.fit_samples(NAMES, FIRST, SECOND, free, settings_of(), everyone, found).difference
+        assert {str(edge) for edge in result.edge_list} == {"c -> a", "a -> d", "a -- b"}
+        assert {str(edge) for edge in result.edge_list if not edge.settled} == set(marked)
+        assert set(result.settings["unsettled"]) == set(marked)
 
 
 def test_settings_say_how_the_search_went():

@@ -71,24 +71,92 @@ def residuals(design, answer, n1, weights=(1.0, 1.0)):
     return np.array([squares[:n1].sum(), squares[n1:].sum()])
 
 
-def brute_force(first, second, rules, causes, target, barred=None) -> float:
+def brute_force(first, second, rules, causes, target, barred=None, constant=None) -> float:
     """The least cost over all change sets, with one and with two variances; 0 is that of no change."""
     n = np.array([len(first), len(second)])
-    change, extra, free = rules.table[:, len(causes)]
+    change, extra, free, intercept = rules.table[:, len(causes)]
     base = n.sum() / 2 * np.log(residuals(*rows_of(first, second, causes, [], target), n[0]).sum() / n.sum())
     share, best = free / n.sum(), np.inf
     for size in range(len(causes) + 1):
         for chosen in itertools.combinations([k for k in causes if k != barred], size):
             rows = rows_of(first, second, causes, list(chosen), target)
+            penalty = sum(intercept if k == constant else change for k in chosen)
             rss = residuals(*rows, n[0])
             loss = n.sum() / 2 * np.log(rss.sum() / n.sum())
-            best = min(best, share * (loss - base) + change * size)
+            best = min(best, share * (loss - base) + penalty)
             if not rules.equal:
                 before = np.inf
                 while before > (loss := (n / 2 * np.log(rss / n)).sum()) + 1e-9:
                     before, rss = loss, residuals(*rows, n[0], n / rss)
-                best = min(best, share * (loss - base) + change * size + extra)
+                best = min(best, share * (loss - base) + penalty + extra)
     return best
+
+
+def shifted(seed: int, p: int):
+    """Tables of one study whose means were moved, some by an own intercept, and the same with a constant."""
+    rng = np.random.default_rng(seed)
+    first, second = study(seed, p)
+    first, second = first - first.mean(axis=0) + rng.normal(size=p), second - second.mean(axis=0)
+    scale = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
+    first, second = first / scale, second / scale
+    difference = first.mean(axis=0) - second.mean(axis=0)
+    centred = first - first.mean(axis=0), second - second.mean(axis=0)
+    problem = orders.problem_of(centred).with_constant(difference)
+    pooled = np.vstack([first, second]).mean(axis=0)
+    return problem, [np.column_stack([table - pooled, np.ones(len(table))]) for table in (first, second)]
+
+
+def test_with_a_constant_sums_of_products_are_those_of_rows_around_the_common_mean():
+    problem, (first, second) = shifted(880800, 4)
+    np.testing.assert_allclose(problem.first, first.T @ first, atol=1e-9)
+    np.testing.assert_allclose(problem.pooled, first.T @ first + second.T @ second, atol=1e-9)
+    assert problem.before[4].tolist() == [True] * 4 + [False]
+    assert not problem.before[:4].any()
+
+
+def test_costs_with_a_constant_are_those_of_all_change_sets_with_intercepts_on_the_rows():
+    above, intercepts = [], 0
+    for seed in range(880810, 880818):
+        p = 5
+        problem, tables = shifted(seed, p)
+        order = [p, *np.random.default_rng(seed).permutation(p).tolist()]
+        quick, slow = (orders.costs(problem, order, careful=careful) for careful in (False, True))
+        for t, i in enumerate(order[1:], start=1):
+            expected = brute_force(*tables, problem.rules, order[:t], i, constant=p)
+            above.append(slow[t].value - expected)
+            assert quick[t].value >= slow[t].value - 1e-6
+            intercepts += p in slow[t].causes
+        assert slow[0].value == 0
+    assert min(above) > -1e-6
+    assert np.mean(np.array(above) < 1e-6) > 0.9  # the close look at two variances may stop early
+    assert 5 < intercepts < 40
+
+
+def test_a_search_with_a_constant_keeps_it_first_and_finds_the_best_of_all_orders():
+    for seed in (880820, 880821):
+        problem, _ = shifted(seed, 5)
+        rng = np.random.default_rng(seed)
+        best = search_orders(problem, rng, 1).best
+        scores = [read_order(problem, [5, *order]).score for order in itertools.permutations(range(5))]
+        assert best.order[0] == 5
+        assert best.score == pytest.approx(min(scores), abs=1e-6)
+        walked = _walk_many(problem, rng, 1).best
+        assert walked.order[0] == 5
+        assert walked.score == pytest.approx(min(scores), abs=1e-6)
+
+
+def test_an_intercept_that_moved_is_found_where_no_covariance_changed():
+    """A constant shift of one variable, which its effects pass on: one change in all."""
+    pair = simulate_pair(6, neighbours=3, change=0, rng=880830)
+    first, second = pair.first.sample(800, 880831), pair.first.sample(700, 880832)
+    moved = pair.order[0]
+    second = second + np.linalg.solve(np.eye(6) - pair.first.weights, np.eye(6)[moved])
+    centred = [table - table.mean(axis=0) for table in (first, second)]
+    scale = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
+    problem = orders.problem_of(centred).with_constant((first.mean(axis=0) - second.mean(axis=0)) / scale)
+    best = search_orders(problem, np.random.default_rng(0), 1).best
+    assert np.argwhere(best.changed).tolist() == [[moved, 6]]
+    assert not best.separate.any()
 
 
 @pytest.mark.parametrize("literal", [True, False])
@@ -175,7 +243,7 @@ def test_steps_find_the_best_change_set_nearly_always():
 def changes_alone(first, second, rules, causes, target) -> bool:
     """Whether a coefficient or the variance of one variable changes by itself; from the rows."""
     n = np.array([len(first), len(second)])
-    change, extra, free = rules.table[:, len(causes)]
+    change, extra, free, _ = rules.table[:, len(causes)]
     share, none = free / n.sum(), residuals(*rows_of(first, second, causes, [], target), n[0])
     falls = [residuals(*rows_of(first, second, causes, [k], target), n[0]).sum() / none.sum() for k in causes]
     two = share * ((n / 2 * np.log(none / n)).sum() - n.sum() / 2 * np.log(none.sum() / n.sum())) + extra
@@ -324,14 +392,14 @@ def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
     assert (np.diff(penalties(40, 40, 20, 20)[VARIANCE]) > 0).all()  # few free rows make ratios large
     for total, rows in ((3, 1e9), (20, 1e9), (100, 1e6)):
         price = max(np.log(2 * rows) / 2 + 2 * np.log(total), A + B * np.log(3))
-        change, variance, _ = penalties(rows, rows, 3, total)
+        change, variance, *_ = penalties(rows, rows, 3, total)
         np.testing.assert_allclose(change, price, rtol=1e-3)
         np.testing.assert_allclose(variance, VARIANCE_SHARE * price, rtol=1e-3)
 
 
 def test_few_rows_keep_the_level_of_many():
     n1, n2, k, total = 30, 45, 8, 10
-    change, variance, free = penalties(n1, n2, total, total)[:, k]
+    change, variance, free, _ = penalties(n1, n2, total, total)[:, k]
     price = A + B * np.log(total)
     level, variance_level = stats.chi2.sf([2 * price, 2 * VARIANCE_SHARE * price], 1)
     t = np.sqrt(free * np.expm1(2 * change / free))  # of the coefficient at which a change just pays

@@ -19,7 +19,7 @@ from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch.intercepts import changed_mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
@@ -129,7 +129,7 @@ class OrderFit:
 
     @property
     def margins(self) -> dict[str, float]:
-        """What the score rises by, at least, if the direction of an edge is reversed, where it can be."""
+        """What the score rises by, at most, if the direction of an edge is reversed, where it can be."""
         names = self.first.names
         return {
             f"{names[j]} -> {names[i]}": round(margin, 3)
@@ -137,15 +137,22 @@ class OrderFit:
             if math.isfinite(margin)
         }
 
+    def settled(self, edge: tuple[int, int]) -> bool:
+        """Whether every order that was met without this change, as it is claimed, is clearly worse."""
+        return self.optimum.rise(edge, directed=edge not in self.tied) > SETTLED * self.problem.unit
+
     @property
     def unsettled(self) -> dict[str, float]:
-        """Changes that some order does nearly as well without; what the score rises by then, in penalties."""
-        names, unit, rises = self.first.names, self.problem.unit, self.optimum.rises
-        in_doubt = sorted(rises.keys() - self.optimum.settled(unit), key=lambda edge: rises[edge])
-        return {
-            f"{names[j]} {'--' if (i, j) in self.tied else '->'} {names[i]}": round(rises[i, j] / unit, 3)
-            for i, j in in_doubt
+        """Changes that are not settled; what the score rises by without them, in penalties, the least first."""
+        names, tied = self.first.names, self.tied
+        found = {
+            f"{names[j]} {'--' if (i, j) in tied else '->'} {names[i]}": round(
+                self.optimum.rise((i, j), directed=(i, j) not in tied) / self.problem.unit, 3
+            )
+            for i, j in sorted(self.optimum.rises)
+            if not self.settled((i, j))
         }
+        return dict(sorted(found.items(), key=lambda item: item[1]))
 
     @cached_property
     def regressions(self) -> dict[int, JointRegression]:
@@ -259,21 +266,17 @@ def edge_of(names: Sequence[str], structure: Structure, fit: JointRegression, i:
 
 def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
     names, structure, tied = fit.first.names, fit.structure, fit.tied
-    settled = fit.optimum.settled(fit.problem.unit)
     for i, causes in structure.causes.items():
         for j in causes:
             if (i, j) not in tied:
-                edge = edge_of(names, structure, fit.regressions[i], i, j)
-                yield replace(edge, settled=(i, j) in settled)
+                yield replace(edge_of(names, structure, fit.regressions[i], i, j), settled=fit.settled((i, j)))
     yield from _undirected(fit)
 
 
 def _undirected(fit: OrderFit) -> list[Edge]:
-    names, settled = fit.first.names, fit.optimum.settled(fit.problem.unit)
-    pairs = sorted({(min(edge), max(edge)) for edge in fit.tied})
+    names, tied = fit.first.names, sorted(fit.tied, key=sorted)
     return [
-        Edge(names[a], names[b], directed=False, settled=not settled.isdisjoint({(a, b), (b, a)}))
-        for a, b in pairs
+        Edge(names[min(edge)], names[max(edge)], directed=False, settled=fit.settled(edge)) for edge in tied
     ]
 
 
@@ -337,7 +340,7 @@ def _notes(fit: OrderFit) -> Iterator[str]:
         several = len(fit.unsettled) > 1
         yield (
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
-            f"{'them' if several else 'it'} score within a penalty of this one"
+            f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
     for i, j in sorted(fit.tied):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

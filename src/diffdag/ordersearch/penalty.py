@@ -21,12 +21,13 @@ from scipy.special import chdtrc, fdtri, stdtrit
 from diffdag._base.arrays import FloatArray
 
 G, A, B = 2.0, 0.9, 3.65
-# A changed variance costs this share of a changed coefficient: there are p of the one and p^2 of the other.
-VARIANCE_SHARE = 0.6
+# A changed variance, and a changed intercept, have these shares of the penalty of a changed coefficient: there
+# are p of either and p^2 of those.
+VARIANCE_SHARE, INTERCEPT_SHARE = 0.6, 0.5
 
 
 def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> FloatArray:
-    """The table of `score.Rules`: penalty of a changed coefficient, of a changed variance, free rows.
+    """The table of `Rules`: penalties of changed coefficients and variances, free rows, those of intercepts.
 
     It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
     n1 - 1 and n2 - 1.
@@ -37,19 +38,23 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
     >>> penalties(100, 100, 30, 30)[:, [0, -1]].round(1)
     array([[ 13.3,  13.4],
            [  8. ,   9.7],
-           [197. , 168. ]])
+           [197. , 168. ],
+           [  6.7,   6.7]])
     """
     rows, k = n1 + n2, np.arange(p)
     ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
-    level, variance_level = (chdtrc(1, 2 * share * ample) for share in (1.0, VARIANCE_SHARE))
+    shares = (1.0, VARIANCE_SHARE, INTERCEPT_SHARE)
+    level, variance_level, intercept_level = (chdtrc(1, 2 * share * ample) for share in shares)
     free = rows - 3.0 - k
-    t = stdtrit(free, level / 2)
+    change, intercept = (
+        free / 2 * np.log1p(stdtrit(free, tail / 2) ** 2 / free) for tail in (level, intercept_level)
+    )
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
     ratios = [
         _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
         for share in (1 - variance_level / 2, variance_level / 2)
     ]
-    table: FloatArray = np.array([free / 2 * np.log1p(t * t / free), free / rows * np.maximum(*ratios), free])
+    table: FloatArray = np.array([change, free / rows * np.maximum(*ratios), free, intercept])
     return table
 
 

@@ -13,15 +13,17 @@ from diffdag._base.arrays import BoolArray, FloatArray
 SUSPECT, MANY = (0.25, 0.5), 14
 # Rows, in penalties, below which that is not enough.
 SMALL_TABLE = 5.0
-# Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, and free rows.
-CHANGE, VARIANCE, FREE = 0, 1, 2
+# Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, free rows, and penalty of a
+# changed intercept.
+CHANGE, VARIANCE, FREE, INTERCEPT = 0, 1, 2, 3
 
 
 class Rules(NamedTuple):
     """Rows, tables by number of predecessors, and what is known beforehand.
 
     Rows of `limits`: the share of rss that a change has to remove; between which shares of the residual in the
-    first condition one variance does for both (two rows), and between which two are not worth a close look.
+    first condition one variance does for both (two rows), and between which two are not worth a close look;
+    the share of rss that a changed intercept has to remove.
     """
 
     n1: float
@@ -35,7 +37,7 @@ class Rules(NamedTuple):
 def make_rules(n1: float, n2: float, table: FloatArray, equal: bool, before: BoolArray) -> Rules:
     """The rules with the limits that follow from a table of penalties."""
     n1, n2 = float(n1), float(n2)
-    pays = -np.expm1(-2 * table[CHANGE] / table[FREE])
+    pays, intercept = -np.expm1(-2 * table[[CHANGE, INTERCEPT]] / table[FREE])
     if equal:
         low, high = np.full((2, 2, len(pays)), [[[-1.0]], [[2.0]]])
     else:
@@ -44,7 +46,7 @@ def make_rules(n1: float, n2: float, table: FloatArray, equal: bool, before: Boo
         low, high = _variance_limits(n1, n2, np.array([gain, suspect * gain]))
         small = min(n1, n2) <= SMALL_TABLE * table[CHANGE]
         low[1, small], high[1, small] = 1.0, 0.0
-    limits = np.array([pays, low[0], high[0], low[1], high[1]])
+    limits = np.array([pays, low[0], high[0], low[1], high[1], intercept])
     return Rules(n1, n2, table, limits, equal, before)
 
 

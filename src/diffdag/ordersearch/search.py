@@ -4,8 +4,8 @@ The walks run side by side, in rounds of fixed size, each with random numbers of
 depend on how many run at a time. Rounds become longer until two walks agree on the changes of the best one; how
 many did is part of the result. Where near-copies of a variable may stand for it, two walks often agree on the
 same wrong place: there more of them are made, and what one found is carried into another. Then every
-direction found is reversed, and every change left out, and the order adapted to that: what the score rises by
-shows how far directions and changes are settled.
+direction found is reversed, and every change left out, and the order adapted to that, unless it is beyond
+doubt: what the score rises by shows how far directions and changes are settled.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ TURNED, MIDDLE = 6, 40
 # Walks agree if their scores differ by no more penalties than this times the variables, or than one, and both
 # have the changes that either is sure of: without which its score would rise by more penalties than this.
 NEAR, SETTLED = 0.02, 1.0
-# Two walks with the same changes are enough if their scores, polished, differ by fewer penalties than SAME,
-# which is not asked of more than LARGE variables; otherwise so many, if two of them agree; and so many, if a
-# change is worth fewer penalties than WEAK and a column correlated by more than COPY may stand for its cause or
-# effect.
+# Two walks with the same changes are enough, or ENOUGH of which two agree. If the best two, polished, differ by
+# more penalties than SAME, which is not asked of more than LARGE variables, there are at least ENOUGH; and
+# MANY, if a change is worth fewer penalties than WEAK and a column correlated by more than COPY may stand for
+# its cause or effect.
 SAME, LARGE, ENOUGH, MANY, WEAK, COPY = 0.1, 100, 4, 8, 1.5, 0.9
 # A variable is given the predecessors that it has in another walk if it costs less there by so many penalties.
 CHEAPER = 0.1
@@ -66,11 +66,16 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Scatter matrices of the first condition and of both together, and the rules of the score."""
+    """Scatter matrices of the first condition and of both together, and the rules of the score.
+
+    With a constant, which is the last variable and precedes all others, they are sums of products around the
+    mean of both conditions, and intercepts may change like other coefficients, at a penalty of their own.
+    """
 
     first: FloatArray
     pooled: FloatArray
     rules: Rules
+    constant: bool = False
 
     @classmethod
     def from_scatter(
@@ -90,9 +95,25 @@ class Problem:
         rules = make_rules(n1, n2, penalties(n1, n2, len(first), total, factor), equal, before)
         return cls(np.ascontiguousarray(one), np.ascontiguousarray(one + two), rules)
 
+    def with_constant(self, difference: FloatArray) -> Problem:
+        """Let intercepts change too, where the first mean minus the second is this, in the problem's units."""
+        n1, n2, p = self.rules.n1, self.rules.n2, self.p
+        sums = []
+        for scatter, n, mean in (
+            (self.first, n1, difference * n2 / (n1 + n2)),
+            (self.pooled - self.first, n2, -difference * n1 / (n1 + n2)),
+        ):
+            row = np.append(n * mean, n)
+            sums.append(np.block([[scatter + n * np.outer(mean, mean), row[:-1, None]], [row]]))
+        before = np.zeros((p + 1, p + 1), bool)
+        before[:p, :p], before[p, :p] = self.before, True
+        table = np.concatenate([self.rules.table[:, :1], self.rules.table], axis=1)
+        rules = make_rules(n1, n2, table, self.rules.equal, before)
+        return Problem(sums[0], sums[0] + sums[1], rules, constant=True)
+
     @property
     def p(self) -> int:
-        """Number of variables."""
+        """Number of variables, with the constant."""
         return len(self.first)
 
     @property
@@ -121,7 +142,7 @@ class Problem:
         rules = self.rules
         arrays = (self.first, self.pooled, np.array([rules.n1, rules.n2]), rules.table, rules.limits)
         first, pooled, rows, table, limits = (array[None] for array in arrays)
-        return first, pooled, rows, table, limits, rules.equal
+        return first, pooled, rows, table, limits, rules.equal, self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +182,9 @@ class JointProblem:
     @property
     def pairs_in_core(self) -> _core.Pairs:
         """What the core has to know."""
-        *parts, equal = zip(*(pair.pairs_in_core for pair in self.pairs), strict=True)
+        *parts, equal, constant = zip(*(pair.pairs_in_core for pair in self.pairs), strict=True)
         first, pooled, rows, table, limits = map(np.concatenate, parts)
-        return first, pooled, rows, table, limits, all(equal)
+        return first, pooled, rows, table, limits, all(equal), all(constant)
 
 
 Landscape: TypeAlias = Problem | JointProblem
@@ -188,12 +209,13 @@ class Optimum:
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
     margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
-    # What it rises by, at most, if the effect of j on i must not change.
+    # What it rises by, at most, if nothing may change between i and j.
     rises: dict[Edge, float] = field(default_factory=dict)
 
-    def settled(self, unit: float) -> set[Edge]:
-        """Changes without which every order that was met is clearly worse."""
-        return {edge for edge, rise in self.rises.items() if rise > SETTLED * unit}
+    def rise(self, edge: Edge, *, directed: bool = True) -> float:
+        """What the score rises by, at most, without a change in this direction, or in either."""
+        known = (self.rises, self.margins) if directed else (self.rises,)
+        return min(rises.get(edge, np.inf) for rises in known)
 
 
 def walk_from(
@@ -270,7 +292,8 @@ def search_jointly(
 ) -> list[Optimum]:
     """The order with the least sum of scores, and what it says about each pair.
 
-    All results have the same order; margins say what the sum rises by if a direction is reversed.
+    All results have the same order; margins say what the sum rises by if a direction is reversed, and rises are
+    no larger than those of the sum.
     """
     if len(problems) == 1 or _total(problems[0].before):  # nothing to share, or to search
         return [search_orders(problem, rng, jobs, progress) for problem in problems]
@@ -282,7 +305,10 @@ def search_jointly(
             optimum,
             best=best,
             margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)},
-            rises=weigh_changes(pair, best),
+            rises={
+                edge: min(rise, optimum.rises.get(edge, 0.0))
+                for edge, rise in weigh_changes(pair, best).items()
+            },
         )
         for pair, best in zip(problems, joint.read_along(optimum.best.order), strict=True)
     ]
@@ -348,7 +374,7 @@ def _walk_many(
 ) -> Optimum:
     walks = Walks(problem, rng, jobs, progress)
     walks.until_two_agree()
-    best, tried = walks.end()
+    best, met = walks.end()
     turned: dict[Edge, Found] = {}
     without: dict[Edge, Found] = {}
     while new := [edge for edge in _edges(best) if edge not in turned]:
@@ -358,8 +384,9 @@ def _walk_many(
         without |= zip(new, others, strict=True)
         better = min((*turned.values(), *without.values()), key=_score)
         if better.score < best.score - ROUNDING:
+            met.append(best)
             best = _polish(problem, better)
-    orders = [*walks.found, *tried, *turned.values(), *without.values()]
+    orders = [*walks.found, *met, *turned.values(), *without.values()]
     return Optimum(
         best,
         len(walks.found),
@@ -441,7 +468,7 @@ def _combine(problem: Landscape, found: list[Found]) -> tuple[Found, list[Found]
     best, *others = sorted(found, key=_score)
     tried = []
     for other in others:
-        for i in np.argsort(other.costs - best.costs).tolist():
+        for i in np.argsort(other.costs - best.costs, kind="stable").tolist():
             if other.costs[i] > best.costs[i] - CHEAPER * problem.unit:
                 continue
             earlier = set(other.order[: other.order.index(i)])
@@ -460,8 +487,8 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
 
 
 def _rise(edge: Edge, orders: list[Found], best: Found) -> float:
-    """What the score rises by, at most, if an effect does not change: by the orders met like that."""
-    scores = (item.score for item in orders if not item.changed[edge])
+    """What the score rises by, at most, if nothing changes between two: by the orders met like that."""
+    scores = (item.score for item in orders if not (item.changed[edge] or item.changed[edge[::-1]]))
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 
@@ -471,7 +498,7 @@ def _count_agreeing(problem: Landscape, found: list[Found], best: Found) -> int:
     Where the variables that do not take part stand changes the score a little, by more the more there are; and
     some changes are hardly worth their penalty, or another may stand for them.
     """
-    near = best.score + problem.unit * max(1.0, problem.p * 0.02)
+    near = best.score + problem.unit * max(1.0, problem.p * NEAR)
     sure = _sure(problem, best)
     return sum(
         bool(item.score < near and item.changed[sure].all() and best.changed[_sure(problem, item)].all())
@@ -525,7 +552,7 @@ def _do_parcel(parcel: tuple[Callable[..., Found], Sequence[tuple[Any, ...]]], *
 
 
 def _descend(order: IntArray, steps: int, seed: int, fine: bool, problem: Landscape) -> Found:
-    """Anneal, insert with quick costs, then with full ones, all variables only if finely."""
+    """Anneal, insert with quick costs, then with full ones: those that take part in changes, or finely all."""
     how: dict[str, Any] = {"window": WINDOW} if fine else {"thorough": False, "grain": GRAIN}
     start = respect_known(order.tolist(), problem.before)
     return walk_from(problem, start, steps=(steps, steps), sweeps=SWEEPS, careful=SWEEPS, seed=seed, **how)

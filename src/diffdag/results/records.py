@@ -69,7 +69,9 @@ class Edge(_Record):
     confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
     low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
-    settled: bool = True  #: False where some order does without this change at a score within a penalty
+    #: False where an order without this change, or with it in the other direction, scores within a penalty of
+    #: the best; always true with the paper's method, which has no score.
+    settled: bool = True
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:

@@ -40,7 +40,9 @@ def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
         for share in stability.shares:
             if {share.source, share.target} == {edge.source, edge.target}:
                 confidence = PAIR(share.found, stability.fits)
-                yield Edge(edge.source, edge.target, directed=False, confidence=confidence)
+                yield Edge(
+                    edge.source, edge.target, directed=False, confidence=confidence, settled=edge.settled
+                )
 
 
 def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Difference:

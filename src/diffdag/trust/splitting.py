@@ -71,7 +71,9 @@ def measure(
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
-    edges = tuple(measured[e.source, e.target] if e.directed else e for e in result.edge_list)
+    edges = tuple(
+        replace(measured[e.source, e.target], settled=e.settled) if e.directed else e for e in result.edge_list
+    )
     note = (
         f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights and {LEVEL:.0%} intervals "
         f"are from the other {first.n:,} and {second.n:,}, so that they account for the search"

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 
-# First and pooled scatter, rows, penalties and limits of each pair, and whether variances are equal.
-Pairs = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, bool]
+# First and pooled scatter, rows, penalties and limits of each pair, whether variances are equal, and whether
+# the last variable is a constant.
+Pairs = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, bool, bool]
 Barred = tuple[int, int] | None  # effect and cause whose coefficient must not change
 Report = Callable[[float], object] | None
 

@@ -3,11 +3,12 @@
 // Given are the candidates' inner products W (outside the shared regressors), their inner products g with the
 // residual, and the residual's squared length rss. A change set C leaves rss - g_C' W_CC^-1 g_C and costs
 //
-//     fit(what is left) + penalty |C|,    fit(x) = free/2 log x  (one unknown variance)  or  x / 2  (known ones).
+//     fit(what is left) + penalties of C,    fit(x) = free/2 log x  (one unknown variance)  or  x / 2  (known ones).
 //
-// `forward_backward` adds the best candidate while that pays and drops what no longer pays; `best_subset` looks at
-// all sets. A change pays if rss falls from x by more than (1 - exp(-2 penalty / free)) x, or twice the penalty
-// where variances are known.
+// All changes have the same penalty, but for that of the constant, which is a changed intercept. `forward_backward`
+// adds the best candidate while that pays and drops what no longer pays; `best_subset` looks at all sets. A change
+// pays if rss falls from x by more than (1 - exp(-2 penalty / free)) x, or twice the penalty where variances are
+// known.
 //
 // The inner products W come from a geometry, which has
 //     inner(k, l)        W[k, l]
@@ -31,11 +32,20 @@ struct Task {
     std::size_t t;
     double rss;
     double free;          // rows; 0 where variances are known
-    double penalty;
-    double share, least;  // a change pays if it lowers rss by more than this share of it, plus this
+    double penalty;           // of a changed coefficient
+    double intercept;         // and of that of the constant,
+    std::size_t constant;     // if one of the variables is
 
     double fit(double rest) const { return free > 0 ? 0.5 * free * std::log(rest) : 0.5 * rest; }
-    double pays(double rest) const { return share * rest + least; }
+    double penalty_of(std::size_t k) const { return k == constant ? intercept : penalty; }
+    // What rss has to fall by from `rest` for a change to pay.
+    double pays(double rest) const { return free > 0 ? -std::expm1(-2 * penalty / free) * rest : 2 * penalty; }
+    // What rss may rise by from `rest` before it is worth it to change a coefficient.
+    double spares(double rest, std::size_t k) const {
+        return free > 0 ? std::expm1(2 * penalty_of(k) / free) * rest : 2 * penalty_of(k);
+    }
+    // What it is worth to lower rss from `rest` by so much.
+    double worth(double rest, double gain) const { return fit(rest) - fit(std::max(rest - gain, floor())); }
     double floor() const { return FLOOR * rss; }
 };
 
@@ -59,20 +69,20 @@ class ChangeSet {
     ChangeSet(std::size_t p, std::size_t exhaustive)
         : g(p), width(p), exact(p), chosen(p + 1), effect(p + 1), p_(p), deep_(std::min(p, exhaustive) + 2), g_left_(p),
           spent_(p), along_(p + 1), length_(p + 1), basis_(p + 1, p), inverse_(p + 1, p + 1), stack_(deep_ * deep_, deep_),
-          trail_(deep_ + 1) {}
+          trail_(deep_ + 1), spent_on_(deep_ + 1) {}
 
     template <typename Geometry> void forward_backward(const Task &task, const Geometry &geometry) {
         include_first(geometry, 0);
         left = task.rss;
         for (std::size_t step = 0; step < 4 * task.t + 4; ++step) {  // the cost falls; the bound is for rounding errors
-            const Strongest best = strongest(geometry, task.t, task.pays(left));
+            const Strongest best = strongest(geometry, task);
             const bool grows = best.variable >= 0;
             if (grows)
                 left = std::max(left - include(geometry, static_cast<std::size_t>(best.variable)), task.floor());
             bool shrinks = false;
             if (size > 1) {
-                const auto [worst, rise] = weakest();
-                shrinks = rise < task.pays(left + rise);
+                const auto [worst, excess] = weakest(task);
+                shrinks = excess < 0;
                 if (shrinks) {
                     std::copy(chosen.begin() + worst + 1, chosen.begin() + static_cast<std::ptrdiff_t>(size),
                               chosen.begin() + worst);
@@ -90,14 +100,15 @@ class ChangeSet {
         fill_first(task, geometry);
         // What all changes together leave bounds what any set can leave.
         const double everything = task.fit(std::max(left_by_all(t), task.floor()));
-        double best = task.fit(left) + task.penalty * static_cast<double>(size);
+        const double cheapest = std::min(task.penalty, task.penalty_of(task.constant));
+        double best = task.fit(left) + penalties(task);
         std::ptrdiff_t depth = 0;
         const auto end = static_cast<std::ptrdiff_t>(t);
         trail_[1] = -1;
         while (depth >= 0) {
             const auto d = static_cast<std::size_t>(depth);
             const std::ptrdiff_t next = std::max(trail_[d + 1], depth > 0 ? trail_[d] : -1) + 1;
-            if (next >= end || everything + task.penalty * static_cast<double>(depth + 1) >= best) {
+            if (next >= end || everything + spent_on_[d] + cheapest >= best) {
                 --depth;
                 continue;
             }
@@ -106,7 +117,8 @@ class ChangeSet {
             if (geometry.view.at(c) == barred || stack(d, c)[c] <= COLLINEAR * stack(0, c)[c]) continue;
             eliminate(d, d + 1, c, t);
             const double rest = std::max(stack(d + 1, t)[t], task.floor());
-            const double cost = task.fit(rest) + task.penalty * static_cast<double>(d + 1);
+            spent_on_[d + 1] = spent_on_[d] + task.penalty_of(geometry.view.at(c));
+            const double cost = task.fit(rest) + spent_on_[d + 1];
             if (cost < best - 1e-12 * std::abs(best)) {
                 best = cost;
                 left = rest;
@@ -122,6 +134,13 @@ class ChangeSet {
         include_first(geometry, size);
     }
 
+    // What the changes cost.
+    double penalties(const Task &task) const {
+        double sum = 0.0;
+        for (std::size_t u = 0; u < size; ++u) sum += task.penalty_of(static_cast<std::size_t>(chosen[u]));
+        return sum;
+    }
+
   private:
     std::size_t p_, deep_;
     Vector g_left_;           // g outside what is chosen
@@ -131,6 +150,7 @@ class ChangeSet {
     Matrix basis_, inverse_;  // orthonormal vectors that span the changes; the inverse of its triangle
     Matrix stack_;            // for each depth what is left of the inner products
     std::vector<std::ptrdiff_t> trail_;
+    Vector spent_on_;         // penalties of the first changes of the trail
 
     double *stack(std::size_t depth, std::size_t row) { return stack_[depth * deep_ + row]; }
 
@@ -185,33 +205,40 @@ class ChangeSet {
         return lowers;
     }
 
-    // The change that is worth least, and what rss would rise by without it.
-    std::pair<std::ptrdiff_t, double> weakest() const {
+    // The change that is worth least, and what rss would rise by without it beyond what its penalty allows for.
+    std::pair<std::ptrdiff_t, double> weakest(const Task &task) const {
         std::ptrdiff_t worst = -1;
         double least = std::numeric_limits<double>::infinity();
         for (std::size_t row = 0; row < size; ++row) {
             const double rise = effect[row] * effect[row] / length_[row];
-            if (rise < least) {
+            const double excess = rise - task.spares(left, static_cast<std::size_t>(chosen[row]));
+            if (excess < least) {
                 worst = static_cast<std::ptrdiff_t>(row);
-                least = rise;
+                least = excess;
             }
         }
         return {worst, least};
     }
 
-    // Which candidate lowers rss most, if that is by more than `least`.
-    template <typename Geometry> Strongest strongest(const Geometry &geometry, std::size_t t, double least) {
-        Strongest best{-1, least};
-        const auto end = static_cast<std::int64_t>(t);
+    // Which candidate lowers the cost most.
+    template <typename Geometry> Strongest strongest(const Geometry &geometry, const Task &task) {
+        Strongest best{-1, task.pays(left)};
+        const auto end = static_cast<std::int64_t>(task.t);
         const auto &place = geometry.view.place;
         for (std::size_t k = 0; k < p_; ++k) {
             const double square = g_left_[k] * g_left_[k];
             // Multiplied out: a division per candidate would take most of the time.
-            if (place[k] >= end || k == barred || !(square > best.gain * (width[k] - spent_[k]))) continue;
+            if (place[k] >= end || k == barred || k == task.constant || !(square > best.gain * (width[k] - spent_[k]))) continue;
             const double rest = width_left(geometry, k);
             if (rest > COLLINEAR * width[k] && square > best.gain * rest)
                 best = {static_cast<std::ptrdiff_t>(k), square / rest};
         }
+        if (task.constant == NOBODY || place[task.constant] >= end) return best;
+        const double rest = width_left(geometry, task.constant), g = g_left_[task.constant];
+        if (!(rest > COLLINEAR * width[task.constant])) return best;
+        const double by_intercept = task.worth(left, g * g / rest) - task.intercept;
+        const double by_other = best.variable < 0 ? 0.0 : task.worth(left, best.gain) - task.penalty;
+        if (by_intercept > by_other) best = {static_cast<std::ptrdiff_t>(task.constant), g * g / rest};
         return best;
     }
 

@@ -20,8 +20,8 @@ using Array = nb::ndarray<Number, nb::ndim<dimensions>, nb::c_contig, nb::device
 template <int dimensions> using Numbers = Array<const double, dimensions>;
 
 // Rows of the tables, by number of predecessors.
-enum { CHANGE, VARIANCE, FREE, PENALTIES };
-enum { PAYS, LOW, HIGH, CLOSE_LOW, CLOSE_HIGH, LIMITS };
+enum { CHANGE, VARIANCE, FREE, INTERCEPT, PENALTIES };
+enum { PAYS, LOW, HIGH, CLOSE_LOW, CLOSE_HIGH, INTERCEPT_PAYS, LIMITS };
 
 void require(bool holds, const char *what) {
     if (!holds) throw nb::value_error(what);
@@ -36,14 +36,14 @@ Watch watch_for(const nb::object &report) {
     });
 }
 
-// The pairs of conditions: first and pooled scatter, rows, penalties, limits, whether variances are known to be equal.
-// The first axis of each array is the pair.
-using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers<3>, bool>;
+// The pairs of conditions: first and pooled scatter, rows, penalties, limits, whether variances are known to be equal,
+// and whether the last variable is a constant. The first axis of each array is the pair.
+using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers<3>, bool, bool>;
 // An effect that must not change, as numbers of effect and cause.
 using Edge = std::optional<std::pair<std::size_t, std::size_t>>;
 
 Landscape make_landscape(const Pairs &given, const Edge &barred = {}) {
-    const auto &[first, pooled, rows, table, limits, equal] = given;
+    const auto &[first, pooled, rows, table, limits, equal, constant] = given;
     const std::size_t count = first.shape(0), p = first.shape(1);
     const auto by_position = [count = count, p = p](const Numbers<3> &array, std::size_t height) {
         return array.shape(0) == count && array.shape(1) == height && array.shape(2) >= p;
@@ -58,9 +58,10 @@ Landscape make_landscape(const Pairs &given, const Edge &barred = {}) {
             return array.data() + (k * array.shape(1) + row) * array.shape(2);
         };
         landscape.add(of(first, 0), of(pooled, 0), p,
-                      Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, FREE),
-                            of(limits, PAYS), of(limits, LOW), of(limits, HIGH), of(limits, CLOSE_LOW),
-                            of(limits, CLOSE_HIGH), equal});
+                      Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, INTERCEPT),
+                            of(table, FREE), of(limits, PAYS), of(limits, INTERCEPT_PAYS), of(limits, LOW),
+                            of(limits, HIGH), of(limits, CLOSE_LOW), of(limits, CLOSE_HIGH), equal,
+                            constant ? p - 1 : NOBODY});
     }
     if (barred) landscape.bar({barred->first, barred->second});
     return landscape;

@@ -13,6 +13,9 @@
 // better. `full` also looks at all sets C where the predecessors are few and, with two variances, weights the
 // conditions by them: each round minimises a bound that touches the cost at the last solution. Nearly always
 // nothing has to change; that is seen at a glance by comparing two rows.
+//
+// One of the variables may be a constant, which precedes all others: its coefficients are the intercepts, and have a
+// penalty of their own.
 #pragma once
 
 #include "change_set.h"
@@ -34,12 +37,14 @@ constexpr double NEGLIGIBLE = 1e-3;   // differences of costs up to this are not
 // What the score is made of, by number of predecessors.
 struct Rules {
     double n1, n2;
-    const double *change, *variance;        // penalties of a changed coefficient and of a changed variance
+    const double *change, *variance;        // penalties of a changed coefficient, of a changed variance
+    const double *intercept;                // and of a changed intercept
     const double *free;                     // rows that the coefficients leave free
-    const double *pays;                     // the share of rss that a change has to remove
+    const double *pays, *intercept_pays;    // the share of rss that a change of either has to remove
     const double *low, *high;               // shares of the residual in the first condition between which one
     const double *close_low, *close_high;   // variance does for both, or two are not worth a close look
     bool equal;                             // variances are known to be equal
+    std::size_t constant = NOBODY;          // the variable that is one
 
     double rows() const { return n1 + n2; }
 };
@@ -181,12 +186,6 @@ class Pair {
         columns_.before_swap(view_, t);
         view_.swap(t);
     }
-    // Bring the variable at one position to another; those between make room.
-    void move(std::size_t start, std::size_t end) {
-        for (std::size_t t = start; t < end; ++t) swap(t);
-        for (std::size_t t = start; t > end; --t) swap(t - 1);
-    }
-
     // The changes at the position looked at last.
     const Places &changes() const { return set_.chosen; }
 
@@ -195,6 +194,12 @@ class Pair {
         const Rotation turn = view.rotation(t);
         if (!(rules_.low[t] < turn.k11 && turn.k11 < rules_.high[t])) return false;
         if (!(rules_.low[t + 1] < turn.k22 && turn.k22 < rules_.high[t + 1])) return false;
+        if (const std::size_t k = rules_.constant; k != NOBODY) {
+            const double x = view.Y[t][k], y = view.Y[t + 1][k], width = view.W[t][k];
+            const double over = turn.c * x + turn.s * y, under = turn.s * x - turn.c * y;
+            if (over * over > rules_.intercept_pays[t] * width) return false;
+            if (under * under > rules_.intercept_pays[t + 1] * (width - over * over)) return false;
+        }
         return !any_pays_rotated(view.Y[t], view.Y[t + 1], view.W[t], view.place.data(), static_cast<std::int64_t>(t),
                                  view.order[t + 1], turn.c, turn.s, rules_.pays[t], rules_.pays[t + 1], view.p);
     }
@@ -263,6 +268,8 @@ class Pair {
     // Whether nothing has to change at position t: no coefficient by itself, nor the variance.
     bool nothing_pays(std::size_t t, const double *low, const double *high) const {
         if (!(low[t] < view.K[t][t] && view.K[t][t] < high[t])) return false;
+        if (const std::size_t k = rules_.constant; k != NOBODY && view.place[k] < static_cast<std::int64_t>(t))
+            if (view.Y[t][k] * view.Y[t][k] > rules_.intercept_pays[t] * view.W[t][k]) return false;
         return !any_pays(view.Y[t], view.W[t], view.place.data(), static_cast<std::int64_t>(t), rules_.pays[t],
                          view.p);
     }
@@ -271,7 +278,8 @@ class Pair {
     bool jointly(std::size_t t) {
         if (t < 2 || t > EXHAUSTIVE) return false;
         const Residuals both = free_residuals(t);
-        return cost_of_one(both.first + both.second, t) + 2 * rules_.change[t] < 0;
+        const double cheapest = rules_.constant == NOBODY ? rules_.change[t] : std::min(rules_.change[t], rules_.intercept[t]);
+        return cost_of_one(both.first + both.second, t) + rules_.change[t] + cheapest < 0;
     }
 
     // What is gained if changes leave rss, with one variance.
@@ -293,9 +301,9 @@ class Pair {
         for (std::size_t k = 0; k < view.p; ++k) set_.g[k] = r * view.Y[t][k];
         std::copy_n(view.W[t], view.p, set_.width.begin());
         std::fill(set_.exact.begin(), set_.exact.end(), true);
-        select({t, r * r, rules_.free[t], rules_.change[t], rules_.pays[t], 0.0},
-               SharedGeometry{view_, columns_, t}, exhaustive);
-        return rules_.change[t] * static_cast<double>(set_.size);
+        const Task task{t, r * r, rules_.free[t], rules_.change[t], rules_.intercept[t], rules_.constant};
+        select(task, SharedGeometry{view_, columns_, t}, exhaustive);
+        return set_.penalties(task);
     }
 
     template <typename Geometry> void select(const Task &task, const Geometry &geometry, std::size_t exhaustive) {
@@ -369,8 +377,9 @@ class Pair {
             set_.width[k] = weighted_.least_width(k);
         }
         std::fill(set_.exact.begin(), set_.exact.end(), false);
-        const double penalty = rules_.change[t] * rules_.rows() / rules_.free[t];
-        select({t, rss, 0.0, penalty, 0.0, 2 * penalty}, weighted_, EXHAUSTIVE);
+        const double scale = rules_.rows() / rules_.free[t];
+        const Task task{t, rss, 0.0, scale * rules_.change[t], scale * rules_.intercept[t], rules_.constant};
+        select(task, weighted_, EXHAUSTIVE);
         if (set_.size > 0) {  // the shift is M^-1 ((u1 - u2) r K[:, t] - u1 Y[:, C] effects)
             Vector &change = solved_;
             for (std::size_t s = 0; s < t; ++s) {
@@ -383,7 +392,7 @@ class Pair {
             weighted_.solve_upper(change.data());
             subtract(shift_.data(), 1.0, change.data(), t);
         }
-        return rules_.change[t] * static_cast<double>(set_.size);
+        return set_.penalties(task) / scale;
     }
 };
 

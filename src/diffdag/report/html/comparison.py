@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
+NOT_SETTLED = "an order without this change, or with it the other way round, scores nearly as well"
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -156,7 +157,7 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
         ("Confidence", row["confidence"]),
-        ("Not settled", "" if edge.settled else "an order that does without this change scores nearly as well"),
+        ("Not settled", "" if edge.settled else NOT_SETTLED),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))
