@@ -40,12 +40,14 @@ def test_tails_are_those_of_the_distributions(ours, theirs):
 
 @pytest.mark.parametrize(("n1", "n2", "p"), [(30, 45, 8), (500, 500, 10), (1e6, 2e5, 40)])
 def test_penalties_are_where_the_tests_reach_their_level(n1, n2, p):
-    change, variance, free = penalty.penalties(n1, n2, p, p)
+    change, variance, free, intercept = penalty.penalties(n1, n2, p, p)
     rows, k = n1 + n2, np.arange(p)
     ample = max(math.log(rows) / 2 + penalty.G * math.log(p), penalty.A + penalty.B * math.log(p))
-    level, other = (stats.chi2.sf(2 * share * ample, 1) for share in (1.0, penalty.VARIANCE_SHARE))
-    t = stats.t.isf(level / 2, free)
-    np.testing.assert_allclose(change, free / 2 * np.log1p(t**2 / free), rtol=1e-12)
+    shares = (1.0, penalty.INTERCEPT_SHARE, penalty.VARIANCE_SHARE)
+    *levels, other = (stats.chi2.sf(2 * share * ample, 1) for share in shares)
+    for found, level in zip((change, intercept), levels, strict=True):
+        t = stats.t.isf(level / 2, free)
+        np.testing.assert_allclose(found, free / 2 * np.log1p(t**2 / free), rtol=1e-12)
     free1, free2 = n1 - 1 - k, n2 - 1 - k
     ratios = []
     for quantile in (stats.f.isf, stats.f.ppf):

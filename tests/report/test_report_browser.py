@@ -316,7 +316,7 @@ class TestExploring:
         assert table[2] == {
             "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
             "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "confidence": "0.97",
-            "low": "", "high": "",
+            "low": "", "high": "", "settled": "True",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()
