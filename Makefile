@@ -68,14 +68,14 @@ quick: $(VENV)/.dev
 
 # The same tests with another Python, in an environment of its own.
 other: OTHER := build/$(notdir $(PYTHON))
-other:
+other: | $(COMPILER)
 	$(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
 	$(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
 lowest: LOWEST := build/lowest
-lowest:
+lowest: | $(COMPILER)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \

@@ -147,7 +147,9 @@ def until(test, seconds=60):
 
 
 def children_of(pid):
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    # -ww: whole lines, whatever the width of the terminal.
+    command = ["ps", "-e", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
     return [int(row[0]) for row in rows if int(row[1]) == pid and "diffdag.app.serve.worker" in row[-1]]
 
