@@ -304,6 +304,19 @@ def test_the_joint_search_finds_the_best_common_order():
     assert all(allowed(optimum.best.order, line) and not optimum.starts for optimum in given)
 
 
+def test_no_change_of_a_pair_is_more_settled_than_the_sum_says():
+    problems = problems_of(880475, 2)
+    together = search_orders(JointProblem(tuple(problems)), np.random.default_rng(0), 1)
+    seen = 0
+    for problem, optimum in zip(problems, search_jointly(problems, np.random.default_rng(0), 1), strict=True):
+        alone = search.weigh_changes(problem, optimum.best)
+        for edge, rise in optimum.rises.items():
+            assert rise == pytest.approx(min(alone[edge], together.rises[edge]), abs=1e-6)
+            assert optimum.rise(edge) <= together.margins[edge] + 1e-6
+            seen += 1
+    assert seen > 1
+
+
 def test_a_given_order_is_not_searched():
     (problem,) = problems_of(880440)
     order = [2, 0, 3, 1]

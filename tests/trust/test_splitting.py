@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -55,6 +57,18 @@ def test_the_interval_is_students_of_least_squares_on_the_other_rows():
         reach = stats.t.ppf(0.975, free) * error[k]
         assert edge.low <= beta[k] - reach + 1e-9
         assert edge.high >= beta[k] + reach - 1e-9
+
+
+def test_whether_an_edge_is_settled_stays_as_the_search_found_it():
+    found, held = split_rows(TABLES, 0)
+    options = ModelOptions()
+    fit = search(prepare(found, options), options)
+    told = fit.difference
+    for settled in (False, True):
+        edges = tuple(replace(edge, settled=settled) for edge in told.edge_list)
+        given = replace(told, edge_list=edges)
+        measured = measure(given, fit, *moments_of(held, options), np.zeros((6, 6), bool))
+        assert {edge.settled for edge in measured.edge_list} == {settled}
 
 
 def test_fit_splits_and_says_so():
