@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
-NOT_SETTLED = "an order without this change, or with it the other way round, scores nearly as well"
+NOT_SETTLED = (
+    ". Not settled: an order without this change, or with it the other way round, scores nearly as well"
+)
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -98,7 +100,7 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
             "delta": fmt.with_error(edge.delta, edge.stderr, show),
             "interval": fmt.interval_text(edge, show),
             "confidence": fmt.percent(edge.confidence),
-            "words": edge_words(edge, result.labels, show),
+            "words": edge_words(edge, result.labels, show) + ("" if edge.settled else NOT_SETTLED),
         }
         for edge in edges
     ]
@@ -157,7 +159,6 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
         ("Confidence", row["confidence"]),
-        ("Not settled", "" if edge.settled else NOT_SETTLED),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))
