@@ -97,6 +97,7 @@ class TestResult:
             "weight_second",
             "delta",
             "stderr",
+            "gain_of",
             "confidence",
             "low",
             "high",

@@ -37,8 +37,8 @@ class Difference:
 
     method: str  #: how it was estimated
     variables: tuple[str, ...]  #: all variables, in the order of the columns
-    #: Variables that take no part in any change; those of `noise_list` and `mean_list` are left out of what is
-    #: given.
+    #: Variables that take no part in any change; those of `gain_list`, `noise_list` and `mean_list` are left
+    #: out of what is given.
     invariant: tuple[str, ...]
     unresolved: tuple[str, ...]  #: variables whose place in the order is not identified
     #: Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
@@ -49,6 +49,7 @@ class Difference:
     settings: Mapping[str, object]  #: every setting used, chosen by the user or from the data
     notes: tuple[str, ...] = ()  #: what the user should know about this result
     labels: tuple[str, str] = ("first", "second")  #: what to call the two conditions
+    gain_list: tuple[records.GainChange, ...] = ()  #: changed gains; see `changed_gain`
     noise_list: tuple[records.NoiseChange, ...] = ()  #: changed noise variances; see `changed_noise`
     mean_list: tuple[records.MeanChange, ...] = ()  #: changed intercepts; see `changed_mean`
     checks: tuple[records.Check, ...] = ()  #: whether what the method assumes looks right
@@ -60,7 +61,7 @@ class Difference:
     selection: records.Selection | None = None  #: what a target for the share of false edges left out
 
     def __post_init__(self) -> None:
-        moved = {c.variable for c in self.noise_list} | {c.variable for c in self.mean_list}
+        moved = {c.variable for c in (*self.gain_list, *self.noise_list, *self.mean_list)}
         plain: dict[str, object] = {
             **{f.name: tuple(getattr(self, f.name)) for f in fields(self) if str(f.type).endswith("...]")},
             **{name: tuple(map(_text, getattr(self, name))) for name in ("notes", "labels")},
@@ -95,7 +96,10 @@ class Difference:
             if len(set(names)) < len(names):
                 raise ValueError(f"{what} names a variable twice")
         ends = [(edge.source, edge.target) for edge in self.edge_list]
-        named |= {"an edge": {name for pair in ends for name in pair}, "changed_noise or changed_mean": moved}
+        named |= {
+            "an edge": {name for pair in ends for name in pair},
+            "changed_gain, changed_noise or changed_mean": moved,
+        }
         for what, names in named.items():
             if unknown := set(names).difference(self.variables):
                 raise ValueError(f"{what} names {min(unknown)!r}, which is not a variable")
@@ -134,6 +138,11 @@ class Difference:
     def edges(self) -> pd.DataFrame:
         """One row per changed edge, with the fields of `Edge` as columns; unknown numbers are NaN."""
         return _table(self.edge_list, records.Edge)
+
+    @property
+    def changed_gain(self) -> pd.DataFrame:
+        """One row per variable whose gain changed, with the fields of `GainChange` as columns."""
+        return _table(self.gain_list, records.GainChange)
 
     @property
     def changed_noise(self) -> pd.DataFrame:

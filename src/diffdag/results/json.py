@@ -32,6 +32,7 @@ SCHEMA = 2
 # Fields that have another name in files, where nothing tells them from tables.
 KEYS = {
     "edge_list": "edges",
+    "gain_list": "changed_gain",
     "noise_list": "changed_noise",
     "mean_list": "changed_mean",
     "delta_entries": "delta_precision",

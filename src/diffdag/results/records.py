@@ -66,6 +66,9 @@ class Edge(_Record):
     weight_second: float | None = None  #: and in the second
     delta: float | None = None  #: `weight_first - weight_second`
     stderr: float | None = None  #: standard error of `delta`
+    gain_of: str | None = (
+        None  #: the target where its gain explains this change: all effects on it, times one factor
+    )
     confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
     low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
@@ -78,6 +81,8 @@ class Edge(_Record):
             raise ValueError(f"change is {self.change!r}; expected one of {', '.join(CHANGES)}")
         if self.source == self.target:
             raise ValueError(f"an edge joins {self.source!r} with itself")
+        if self.gain_of not in (None, self.source, self.target):
+            raise ValueError(f"an edge has the gain of {self.gain_of!r}, which is not one of its ends")
         object.__setattr__(self, "directed", bool(self.directed))
         super().__post_init__()
 
@@ -93,6 +98,17 @@ class Edge(_Record):
 
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
+
+
+@dataclass(frozen=True)
+class GainChange(_Record):
+    """A variable whose gain changed: all effects on it are multiplied by one factor."""
+
+    variable: str  #: its name
+    factor: float | None = None  #: effects in the second condition, in multiples of those in the first
+    stderr: float | None = None  #: standard error of `factor`
+    pvalue: float | None = None  #: of a factor of one, for this variable alone; it does not know of the search
+    confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
 @dataclass(frozen=True)
