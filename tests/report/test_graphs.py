@@ -24,7 +24,7 @@ IMAGE, QUOTES, SLASHES, LINES = "<img src=x onerror=alert(1)>", "quo\"te's", "ba
 ENTITY, LONG, EMOJI = "&lt;b&gt; &amp;", "x" * 200, "emoji 🧠👩‍🔬"
 NAMES = (IMAGE, QUOTES, SLASHES, LINES, ENTITY, LONG, EMOJI, "new\\nline\\ttab", "edge 1")
 EDGES = (
-    Edge(IMAGE, QUOTES, True, "added", 0.0, 1.0, -1.0, 0.1, 0.9),
+    Edge(IMAGE, QUOTES, True, "added", 0.0, 1.0, -1.0, 0.1, confidence=0.9),
     Edge(QUOTES, SLASHES, True, "removed", 1.0, 0.0, 1.0),
     Edge(SLASHES, LINES, True, "strengthened", delta=0.5),
     Edge(LINES, ENTITY, True, "reversed-sign", delta=0.25),

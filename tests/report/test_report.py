@@ -167,7 +167,7 @@ class TestPage:
         ],
     )
     def test_it_says_what_a_target_for_false_edges_did(self, before: int, said: str) -> None:
-        edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1, 0.97)
+        edge = Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1, confidence=0.97)
         result = graph(["a", "b"], [edge], selection=Selection(0.05, before))
         for words in (" ".join(result.summary().split()), _Reader(render_page(result)).words):
             assert said in words

@@ -75,9 +75,9 @@ def answer(names, edges, rows=30, **more):
 SMALL = answer(
     ["Raf", "Mek", "Erk", "Akt", "PKA"],
     [
-        Edge("Raf", "Mek", True, "weakened", 0.9, 0.4, 0.5, 0.05, 0.97),
-        Edge("Mek", "Erk", True, "added", 0.02, 0.82, -0.8, 0.04, 0.99),
-        Edge("Erk", "Akt", True, "removed", 0.3, 0.01, 0.29, 0.06, 0.55),
+        Edge("Raf", "Mek", True, "weakened", 0.9, 0.4, 0.5, 0.05, confidence=0.97),
+        Edge("Mek", "Erk", True, "added", 0.02, 0.82, -0.8, 0.04, confidence=0.99),
+        Edge("Erk", "Akt", True, "removed", 0.3, 0.01, 0.29, 0.06, confidence=0.55),
         Edge("Akt", "PKA", directed=False, confidence=0.7),
     ],
     noise_list=(NoiseChange("Mek", 0.5, 0.2, 2.5, 1e-8, 0.9),),

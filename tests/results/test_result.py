@@ -315,8 +315,9 @@ def results(draw: st.DrawFn) -> DifferenceResult:
     edges = []
     for i, j in draw(st.lists(st.sampled_from(pairs), unique=True, max_size=6)):
         if draw(st.booleans()):
-            kind, numbers = draw(st.sampled_from(CHANGES)), [draw(NUMBERS) for _ in range(5)]
-            edges.append(Edge(names[i], names[j], True, kind, *numbers))
+            kind, numbers = draw(st.sampled_from(CHANGES)), [draw(NUMBERS) for _ in range(4)]
+            gain_of = draw(st.sampled_from((None, names[j])))
+            edges.append(Edge(names[i], names[j], True, kind, *numbers, gain_of, draw(NUMBERS)))
         else:
             edges.append(Edge(names[i], names[j], directed=False))
     cells = draw(st.lists(st.floats(-1e300, 1e300), min_size=count**2, max_size=count**2))
@@ -362,7 +363,7 @@ class TestRoundTrip:
         assert content["samples"] == {"first": 853, "second": 799}
         assert content["edges"][1] == {
             "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
-            "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "confidence": None, "low": None, "high": None,
+            "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None, "confidence": None, "low": None, "high": None,
             "settled": True,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
