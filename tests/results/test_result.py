@@ -363,8 +363,8 @@ class TestRoundTrip:
         assert content["samples"] == {"first": 853, "second": 799}
         assert content["edges"][1] == {
             "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
-            "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None, "confidence": None, "low": None, "high": None,
-            "settled": True,
+            "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None,
+            "confidence": None, "low": None, "high": None, "settled": True,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
 

@@ -108,6 +108,8 @@ def to_graphml(result: Difference) -> str:
     for name, role in _roles(result).items():
         describe(ET.SubElement(graph, "node", id=shown[name]), {"role": role})
     for (source, target), known in _arcs(result).items():
+        if "gain_of" in known:
+            known["gain_of"] = shown[known["gain_of"]]
         describe(ET.SubElement(graph, "edge", source=shown[source], target=shown[target]), known)
     for (tag, name, kind), key in keys.items():
         ET.SubElement(root, "key", {"id": key, "for": tag, "attr.name": name, "attr.type": kind})
