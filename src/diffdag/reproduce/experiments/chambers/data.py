@@ -96,10 +96,12 @@ class Machine:
 
     def compared(self, environment: str, block: int | None = None) -> Compared:
         """The reference and an environment, or the rest of the reference and a block of it, from 1 on."""
-        first, second = self.values(REFERENCE), self.values(environment)
-        if block is not None:
-            inside = np.array_split(np.arange(len(first)), BLOCKS)[block - 1]
-            first, second = first.drop(index=first.index[inside]), first.iloc[inside]
+        reference = self.values(REFERENCE)
+        if block is None:
+            first, second = reference, self.values(environment)
+        else:
+            inside = np.array_split(np.arange(len(reference)), BLOCKS)[block - 1]
+            first, second = reference.drop(index=reference.index[inside]), reference.iloc[inside]
         constant = [str(name) for name in first if first[name].nunique() < 2 or second[name].nunique() < 2]
         return Compared(first.drop(columns=constant), second.drop(columns=constant), tuple(constant))
 
