@@ -97,10 +97,14 @@ def sachs() -> str:
     rows = [[*head, "arrows that the consensus orders", "agree", "share", "by chance"]]
     for row in table.to_dict("records"):
         pairs = [str(row["comparisons"]), str(row["pairs"]), str(row["in_consensus"])]
-        shares = [f"{row['share']:.0%}", f"{row['share_by_chance']:.0%}"]
-        arrows = [str(row["ordered"]), str(row["agree"]), f"{row['agreeing']:.0%}", "50%"]
+        shares = [percent(row["share"]), percent(row["share_by_chance"])]
+        arrows = [str(row["ordered"]), str(row["agree"]), *map(percent, (row["agreeing"], 0.5))]
         rows.append([f"`{row['method']}`", *pairs, *shares, *arrows])
     return f"{made('sachs')}\n\n{markdown(rows)}"
+
+
+def percent(share: float) -> str:
+    return "" if pd.isna(share) else f"{100 * share:.0f} %"
 
 
 BLOCKS = {

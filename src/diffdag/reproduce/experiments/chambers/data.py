@@ -36,7 +36,7 @@ KINDS = {
     "voltage": "reference voltage of a sensor",
     "effects": "other changed effects",
     "range": "range of a cause moved",
-    "curved": "range of a bent cause moved",
+    "curved": "range moved, curved response",
     "nothing": "nothing that a column sees",
     "blocks": "blocks of the reference",
 }
