@@ -277,6 +277,8 @@ def damage(folder, what):
             rewrite(table, lambda rows: rows.drop(columns="environment"))
         case "no reference":
             rewrite(table, lambda rows: rows[rows["environment"] != "reference"])
+        case "unnamed rows":
+            rewrite(table, lambda rows: rows.replace({"environment": {"idle": None}}))
         case "words":
             rewrite(table, lambda rows: rows.assign(day="Monday"))
         case "no visibility":
@@ -301,6 +303,7 @@ def damage(folder, what):
         ("no truth", "has no 'truth.csv' and 'graph.csv'; give"),
         ("no environment", "has no column 'environment' with rows of the 'reference'; give"),
         ("no reference", "has no column 'environment' with rows of the 'reference'; give"),
+        ("unnamed rows", "has rows without an environment; name it, or remove them"),
         ("words", "has something other than numbers in 'day'; remove it"),
         ("no visibility", "'truth.csv' has no column 'visibility'; give"),
         ("no target", "'graph.csv' has no column 'target'; give"),

@@ -168,6 +168,8 @@ def read_rows(path: Path) -> pd.DataFrame:
         raise InputError(
             f"'{path.name}' has no column '{WHERE}' with rows of the '{REFERENCE}'; give {EXPECTED}"
         )
+    if (rows[WHERE].fillna("") == "").any():
+        raise InputError(f"'{path.name}' has rows without an {WHERE}; name it, or remove them")
     numbers = rows.drop(columns=WHERE).select_dtypes("number").dropna(axis="columns")
     if wrong := [name for name in rows if name not in numbers and name != WHERE]:
         raise InputError(f"'{path.name}' has something other than numbers in {join_names(wrong)}; remove it")
