@@ -31,6 +31,7 @@ from diffdag.reproduce.experiments.runner import run
 from diffdag.results.difference import Difference
 from diffdag.results.records import Edge, GainChange
 
+TABLE = "light_tunnel_small.csv.gz"
 ROWS = 300
 SLOPES = {"eye": {"red": 2.0, "green": 3.0, "blue": 1.0}, "meter": {"red": 1.0, "green": 1.5}}
 ENVIRONMENTS = {
@@ -83,7 +84,7 @@ def make_machine(parent):
     told += [("elsewhere", "edge", "infrared", "eye", "a column that is not here", "strong")]
     place = parent / "secret-place"
     place.mkdir()
-    rows.to_csv(place / "light_tunnel_small.csv.gz", index=False)
+    rows.to_csv(place / TABLE, index=False)
     columns = ["environment", "what", "source", "target", "how", "visibility"]
     pd.DataFrame(told, columns=columns).to_csv(place / "truth.csv", index=False)
     pd.DataFrame(edges, columns=["source", "target"]).to_csv(place / "graph.csv", index=False)
@@ -261,36 +262,33 @@ def rewrite(path, change):
     change(pd.read_csv(path)).to_csv(path, index=False)
 
 
+REWRITTEN = {
+    "no environment": (TABLE, lambda rows: rows.drop(columns="environment")),
+    "no reference": (TABLE, lambda rows: rows[rows["environment"] != "reference"]),
+    "unnamed rows": (TABLE, lambda rows: rows.replace({"environment": {"idle": None}})),
+    "words": (TABLE, lambda rows: rows.assign(day="Monday")),
+    "no column": (TABLE, lambda rows: rows.drop(columns="lamp")),
+    "no visibility": ("truth.csv", lambda told: told.drop(columns="visibility")),
+    "no target": ("graph.csv", lambda edges: edges.drop(columns="target")),
+    "cycle": ("graph.csv", lambda edges: pd.concat([edges, edges[:1].set_axis(["target", "source"], axis=1)])),
+    "foreign edge": ("graph.csv", lambda edges: edges[1:]),
+}
+
+
 def damage(folder, what):
-    table, truth, graph = (folder / name for name in ("light_tunnel_small.csv.gz", "truth.csv", "graph.csv"))
     match what:
         case "no folder":
             return folder / "nowhere"
         case "no rows":
-            table.unlink()
+            (folder / TABLE).unlink()
         case "two tables":
-            (folder / "light_tunnel_2.csv.gz").write_bytes(table.read_bytes())
+            (folder / "light_tunnel_2.csv.gz").write_bytes((folder / TABLE).read_bytes())
         case "no truth":
-            truth.unlink()
-            graph.unlink()
-        case "no environment":
-            rewrite(table, lambda rows: rows.drop(columns="environment"))
-        case "no reference":
-            rewrite(table, lambda rows: rows[rows["environment"] != "reference"])
-        case "unnamed rows":
-            rewrite(table, lambda rows: rows.replace({"environment": {"idle": None}}))
-        case "words":
-            rewrite(table, lambda rows: rows.assign(day="Monday"))
-        case "no visibility":
-            rewrite(truth, lambda told: told.drop(columns="visibility"))
-        case "no target":
-            rewrite(graph, lambda edges: edges.drop(columns="target"))
-        case "no column":
-            rewrite(table, lambda rows: rows.drop(columns="lamp"))
-        case "cycle":
-            rewrite(graph, lambda edges: pd.concat([edges, edges.iloc[:1, ::-1].set_axis(list(edges), axis=1)]))
-        case "foreign edge":
-            rewrite(graph, lambda edges: edges.iloc[1:])
+            (folder / "truth.csv").unlink()
+            (folder / "graph.csv").unlink()
+        case _:
+            name, change = REWRITTEN[what]
+            rewrite(folder / name, change)
     return folder
 
 
