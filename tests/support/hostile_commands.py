@@ -156,7 +156,7 @@ def _words(dice: Dice, name: str) -> list[str]:
     if name == "moments":
         return [*dice.some(("a.csv", "b.csv", "dir", "a.parquet") if sound else TABLES, 2, int(sound)), *words]
     if name == "reproduce":
-        return [dice.pick(("table1", "figure2", "brain", "nope", "")), *words]
+        return [dice.pick(("table1", "figure2", "brain", "chambers", "nope", "")), *words]
     return words
 
 

@@ -103,7 +103,8 @@ def comparison_text(found: Comparison) -> str:
 @cli.app.command()
 def reproduce(
     experiment: Annotated[
-        str, typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4 or brain.")
+        str,
+        typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4, brain, chambers or sachs."),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; one per core if left out.")] = None,
@@ -116,17 +117,21 @@ def reproduce(
     seed: Annotated[int | None, typer.Option(min=0, help="Another seed.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="brain: folder with two tables of regions and their coordinates."),
+        typer.Option(
+            help="brain: folder with two tables of regions and their coordinates. "
+            "chambers: folder with light_tunnel*.csv.gz, truth.csv and graph.csv."
+        ),
     ] = None,
 ) -> None:
-    """Run an experiment of the paper again; an interrupted run continues where it stopped."""
+    """Run an experiment, of the paper or on real data; an interrupted run continues where it stopped."""
     import diffdag.reproduce.experiments as known  # noqa: PLC0415
 
     if experiment not in known.NAMES:
         cli.refuse(f"no experiment is called '{experiment}'; there are {', '.join(known.NAMES)}")
-    if data is not None and experiment != "brain":
-        cli.refuse(f"'{experiment}' draws its own data; --data is for brain")
-    kind = f"{'-data' if data is not None else ''}{'-quick' if quick else ''}"
+    if data is not None and experiment not in known.WITH_DATA:
+        cli.refuse(f"'{experiment}' has its own data; --data is for {' and '.join(known.WITH_DATA)}")
+    given = data is not None and experiment not in known.NEED_DATA
+    kind = f"{'-data' if given else ''}{'-quick' if quick else ''}"
     folder = Path("reproduction") / f"{experiment}{kind}" if out is None else out
     cli.check_folder(folder)
     cli.check_workers(jobs, dask)

@@ -33,7 +33,7 @@ MADE = "made"  # date and commit of each row
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper.
+    """One table or figure, of the paper or of ours.
 
     ``cells(settings)`` gives all cells, in the order of the finished table; ``work(cell, settings)`` fills one
     row, in another process; ``finish(table, folder, settings)`` draws from the table and nothing else, and
@@ -49,6 +49,7 @@ class Experiment:
     full: Mapping[str, Any]  # settings of the two sizes, JSON values only
     quick: Mapping[str, Any]
     axes: tuple[str, ...] = ()  # settings that only say which cells there are; a later run may add to them
+    repeats: tuple[str, ...] = ("pair",)  # columns of the key over which times are taken together
 
 
 def run(
@@ -82,7 +83,7 @@ def _finish(
     plain = table.drop(columns=[TIME, AGAIN, MADE], errors="ignore")
     files = [write_table(folder / f"{experiment.name}.csv", plain)]
     if TIME in table:
-        by = [name for name in experiment.key if name != "pair"]
+        by = [name for name in experiment.key if name not in experiment.repeats]
         times = table.groupby(by, sort=False)[TIME].agg(["median", "max"]).round(4).reset_index()
         files.append(write_table(folder / f"{experiment.name}-times.csv", times))
     about = {
