@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from diffdag.model.regression import Estimate
 from diffdag.ordersearch import penalty
-from diffdag.ordersearch.intercepts import _Shift
 from diffdag.tables.robust import mean_ranks
 from diffdag.trust.checks.moments_checks import check_means
 from diffdag.trust.checks.row_checks import autocorrelation_test
@@ -40,7 +40,8 @@ def test_tails_are_those_of_the_distributions(ours, theirs):
 
 @pytest.mark.parametrize(("n1", "n2", "p"), [(30, 45, 8), (500, 500, 10), (1e6, 2e5, 40)])
 def test_penalties_are_where_the_tests_reach_their_level(n1, n2, p):
-    change, variance, free, intercept = penalty.penalties(n1, n2, p, p)
+    change, variance, free, intercept, gain = penalty.penalties(n1, n2, p, p)
+    np.testing.assert_allclose(gain, change + variance + intercept, rtol=1e-12)
     rows, k = n1 + n2, np.arange(p)
     ample = max(math.log(rows) / 2 + penalty.G * math.log(p), penalty.A + penalty.B * math.log(p))
     shares = (1.0, penalty.INTERCEPT_SHARE, penalty.VARIANCE_SHARE)
@@ -58,7 +59,7 @@ def test_penalties_are_where_the_tests_reach_their_level(n1, n2, p):
 
 
 def test_p_values():
-    assert _Shift(-0.7, 0.2, 31.5).pvalue == pytest.approx(2 * stats.t.sf(3.5, 31.5), rel=1e-12)
+    assert Estimate(-0.7, 0.2, 31.5).pvalue == pytest.approx(2 * stats.t.sf(3.5, 31.5), rel=1e-12)
     rng = np.random.default_rng(1)
     one, two = rng.normal(size=(40, 3)), rng.normal(0.2, 2.0, size=(70, 3))
     moments = [(len(rows), rows.mean(axis=0), rows.var(axis=0, ddof=1)) for rows in (one, two)]

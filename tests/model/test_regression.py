@@ -1,12 +1,17 @@
 """Weights of edges: least squares from moments equals least squares on the rows."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import least_squares
 
 from diffdag import Moments
-from diffdag.model.regression import regress
+from diffdag.model.regression import regress, regress_jointly
 
 UNITS = np.array([1.0, 1e-6, 30.0, 1e6, 0.01])
 
@@ -95,3 +100,225 @@ def test_standard_errors_are_those_of_repeated_samples():
         stated.append(fit.stderrs)
     np.testing.assert_allclose(np.mean(found, axis=0), [0.5, -1.0], atol=0.06)
     np.testing.assert_allclose(np.std(found, axis=0), np.mean(stated, axis=0), rtol=0.12)
+
+
+# Both conditions
+
+
+def two_tables(seed, factor, rows=(80, 110), *, noise=1.0, moved=0.0, extra=0.0, apart=0.0):
+    """Four causes and, last, a variable on which all their effects are multiplied; one changes besides."""
+    rng = np.random.default_rng(seed)
+    mixing = np.tril(rng.uniform(-0.8, 0.8, (4, 4)), -1) + np.eye(4)
+    b = rng.uniform(0.4, 1.2, 4) * rng.choice([-1.0, 1.0], 4)
+    tables = []
+    for n, slopes, scale, shift, mean in (
+        (rows[0], b, 1.0, 0.0, 0.0),
+        (rows[1], factor * b + [0.0, extra, 0.0, 0.0], noise, moved, apart),
+    ):
+        causes = rng.standard_normal((n, 4)) @ mixing.T + 5 + mean
+        effect = causes @ slopes + 3 + shift + scale * rng.standard_normal(n)
+        tables.append(np.column_stack([causes, effect]))
+    return tables
+
+
+def jointly(tables, *, changed=(), separate=False, gain=True):
+    moments = [Moments.from_array(table) for table in tables]
+    return regress_jointly(*moments, 4, range(4), changed, separate, gain)
+
+
+class Fitted(NamedTuple):
+    """Parameters of least squares on the rows, and their covariance."""
+
+    b: np.ndarray  # slopes in the first condition
+    factor: float
+    shift: float
+    extra: np.ndarray
+    covariance: np.ndarray
+
+
+def by_optimisation(tables, variances, changed=(), start=1.0):
+    """Slopes, factor, two intercepts and extra slopes in the first condition, under known variances."""
+    common = np.vstack(tables).mean(axis=0)
+    first, second = (table - common for table in tables)
+
+    def residuals(theta):
+        b, factor, (one, two), extra = theta[:4], theta[4], theta[5:7], theta[7:]
+        left = first[:, 4] - first[:, :4] @ b - one - first[:, list(changed)] @ extra
+        right = second[:, 4] - second[:, :4] @ (factor * b) - two
+        return np.concatenate([left / math.sqrt(variances[0]), right / math.sqrt(variances[1])])
+
+    begin = np.concatenate([np.linalg.lstsq(first[:, :4], first[:, 4])[0], [start], np.zeros(2 + len(changed))])
+    said = least_squares(residuals, begin, xtol=1e-15, ftol=1e-15, gtol=1e-15, method="lm")
+    covariance = np.linalg.inv(said.jac.T @ said.jac)
+    return Fitted(said.x[:4], said.x[4], said.x[5] - said.x[6], said.x[7:], covariance)
+
+
+@pytest.mark.parametrize("changed", [(), (1,)])
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("factor", [2.5, -0.8, 0.3])
+def test_a_gain_and_its_errors_are_those_of_least_squares_on_the_rows(factor, separate, changed):
+    tables = two_tables(
+        891000, factor, noise=2.0 if separate else 1.0, moved=1.0, extra=1.5 if changed else 0.0, apart=0.5
+    )
+    fit = jointly(tables, changed=changed, separate=separate)
+    variances = fit.variance_first, fit.variance_second
+    expected = by_optimisation(tables, variances, changed, factor)
+    spread = expected.covariance
+    assert fit.gain.value == pytest.approx(expected.factor, rel=1e-6)
+    assert fit.gain.stderr == pytest.approx(math.sqrt(spread[4, 4]), rel=1e-5)
+    own = expected.b.copy()
+    own[list(changed)] += expected.extra
+    np.testing.assert_allclose(fit.first, own, rtol=1e-6)
+    np.testing.assert_allclose(fit.second, expected.factor * expected.b, rtol=1e-6)
+    # Derivatives of the coefficients by slopes, factor, intercepts and extra slopes.
+    one, two = np.zeros((2, 4, len(spread)))
+    one[range(4), range(4)], two[range(4), range(4)] = 1.0, expected.factor
+    two[:, 4] = expected.b
+    one[list(changed), range(7, 7 + len(changed))] = 1.0
+    for error, forms in ((fit.error_first, one), (fit.error_second, two), (fit.error_delta, one - two)):
+        np.testing.assert_allclose(error**2, np.einsum("ki,ij,kj->k", forms, spread, forms), rtol=1e-5)
+    assert fit.shift.value == pytest.approx(expected.shift, rel=1e-6)
+    assert fit.shift.stderr**2 == pytest.approx(spread[5, 5] + spread[6, 6] - 2 * spread[5, 6], rel=1e-5)
+    assert len(fit.multiplied) == 4
+    if not separate:
+        freedom = sum(map(len, tables)) - 7 - len(changed)
+        assert variances == pytest.approx([sum(fit.squares) / freedom] * 2, rel=1e-6)
+        assert fit.gain.freedom == pytest.approx(freedom, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("factor", "separate"), [(2.0, False), (2.0, True), (-0.7, True), (0.0, False)], ids=str
+)
+def test_two_standard_errors_cover_the_factor_in_nineteen_of_twenty_tables(factor, separate):
+    hits = 0
+    for seed in range(891100, 891300):
+        noise = 2.0 if separate else 1.0
+        gain = jointly(two_tables(seed, factor, (60, 60), noise=noise), separate=separate).gain
+        hits += abs(gain.value - factor) < 2 * gain.stderr
+    assert 180 <= hits <= 198
+
+
+@pytest.mark.parametrize("changed", [(), (1,)])
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("seed", range(891300, 891305))
+def test_swapping_the_conditions_inverts_the_factor(seed, separate, changed):
+    factor = (2.5, -0.8, 0.3, 6.0, -1.5)[seed % 5]
+    tables = two_tables(seed, factor, noise=1.5, moved=1.0, extra=1.0 if changed else 0.0)
+    fit, other = (jointly(sides, changed=changed, separate=separate) for sides in (tables, tables[::-1]))
+    assert other.gain.value == pytest.approx(1 / fit.gain.value, rel=1e-6)
+    assert other.gain.stderr == pytest.approx(fit.gain.stderr / fit.gain.value**2, rel=1e-5)
+    assert other.gain.freedom == pytest.approx(fit.gain.freedom, rel=1e-5)
+    assert other.gain_pvalue == pytest.approx(fit.gain_pvalue, rel=1e-4)
+    np.testing.assert_allclose(other.first, fit.second, rtol=1e-6)
+    np.testing.assert_allclose(other.second, fit.first, rtol=1e-6)
+    np.testing.assert_allclose(other.error_first, fit.error_second, rtol=1e-5)
+    np.testing.assert_allclose(other.error_delta, fit.error_delta, rtol=1e-5)
+    assert other.shift.value == pytest.approx(-fit.shift.value, rel=1e-6)
+    assert other.shift.stderr == pytest.approx(fit.shift.stderr, rel=1e-6)
+    alone = [k for k in range(4) if k not in changed]
+    assert [other.multiplied[k] for k in alone] == [fit.multiplied[k] for k in alone]
+    assert other.squares == pytest.approx(fit.squares[::-1], rel=1e-6)
+
+
+def finite(fit):
+    """Whether all numbers of a fit are."""
+    parts = (fit.first, fit.second, fit.error_first, fit.error_second, fit.error_delta, fit.freedom_delta)
+    return all(np.isfinite(part).all() for part in (*parts, fit.squares, fit.shift, fit.gain))
+
+
+@pytest.mark.parametrize("changed", [(), (1,), (0, 2)])
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("factor", [0.0, 1e-6, 1.0, 1e3, 1e6])
+def test_effects_may_vanish_in_either_condition(factor, separate, changed):
+    """With effects that change besides, too, which stay where the others vanish."""
+    tables = two_tables(891400, factor, noise=2.0, extra=1.5)
+    for sides in (tables, tables[::-1]):
+        fit = jointly(sides, changed=changed, separate=separate)
+        assert finite(fit)
+        if changed == (1,) and (sides is tables) == (factor <= 1):  # where the factor is no larger than one
+            assert abs(fit.gain.value - min(factor, 1 / max(factor, 1))) < 4 * fit.gain.stderr
+
+
+def test_a_factor_of_exactly_zero_or_without_end_is_fitted():
+    """From moments of a model in which nothing acts on the variable in one condition."""
+    sigma = np.eye(5)
+    acted_on = sigma.copy()
+    acted_on[4, :4] = acted_on[:4, 4] = 0.5
+    acted_on[4, 4] = 2.0
+    calm, moved = (Moments(tuple("abcde"), 1000, np.zeros(5), 1000 * s) for s in (sigma, acted_on))
+    there, gone = (
+        regress_jointly(*pair, 4, range(4), (), True, True) for pair in ((moved, calm), (calm, moved))
+    )
+    assert there.gain.value == pytest.approx(0.0, abs=1e-6)
+    assert abs(gone.gain.value) > 1e6
+    assert finite(there)
+    assert finite(gone)
+    assert there.gain_pvalue < 1e-50
+    assert gone.gain_pvalue == pytest.approx(there.gain_pvalue, rel=1e-3)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_effect_that_changes_besides_may_stay_where_all_others_vanish(swapped, separate):
+    """From exact moments, so that the factor is zero and no number of an optimum without end.
+
+    The search claims no such gains; slopes without end are approached slowly.
+    """
+
+    def moments(slopes):
+        sigma = np.eye(5)
+        sigma[4, :4] = sigma[:4, 4] = slopes
+        sigma[4, 4] = 1 + np.square(slopes).sum()
+        return Moments(tuple("abcde"), 20_000, np.zeros(5), 20_000 * sigma)
+
+    whole, little = [0.8, 0.85, -0.2, -0.55], [0.0, 0.5, 0.0, 0.0]
+    sides = (little, whole) if swapped else (whole, little)
+    fit = regress_jointly(*map(moments, sides), 4, range(4), (0, 1), separate, True)
+    assert finite(fit)
+    np.testing.assert_allclose(fit.first, sides[0], atol=1e-4)
+    np.testing.assert_allclose(fit.second, sides[1], atol=1e-4)
+    assert (1 / fit.gain.value if swapped else fit.gain.value) == pytest.approx(0.0, abs=1e-4)
+    assert (fit.error_first < 0.1).all()
+    assert (fit.error_second < 0.1).all()
+
+
+def test_a_slope_of_zero_is_not_multiplied():
+    rng = np.random.default_rng(891500)
+    tables = [rng.standard_normal((400, 5)) for _ in "12"]
+    for table, factor in zip(tables, (1.0, 3.0), strict=True):
+        table[:, 4] += factor * table[:, :4] @ [1.0, -0.8, 0.0, 0.0]
+    assert jointly(tables).multiplied == (True, True, False, False)
+
+
+@pytest.mark.parametrize("changed", [(), (1,), (0, 3)])
+def test_a_shift_is_that_of_least_squares_with_indicators_of_the_condition(changed):
+    """Where all predecessors have their common mean; of equal noise."""
+    units = np.array([1.0, 1e-3, 30.0, 1e3, 0.1])
+    tables = [table * units for table in two_tables(891600, 1.0, moved=0.7, extra=1.0, apart=0.8)]
+    fit = jointly(tables, changed=changed, gain=False)
+    rows = np.vstack(tables)
+    around = (rows - rows.mean(axis=0))[:, :4] / units[:4]
+    group = np.repeat([1.0, 0.0], [len(table) for table in tables])
+    own = around[:, list(changed)] * group[:, None]
+    design = np.column_stack([group, np.ones(len(rows)), around, own])
+    beta, rss, *_ = np.linalg.lstsq(design, rows[:, 4])
+    freedom = len(rows) - design.shape[1]
+    error = math.sqrt(rss[0] / freedom * np.linalg.inv(design.T @ design)[0, 0])
+    assert fit.shift.value == pytest.approx(beta[0], rel=1e-9)
+    assert fit.shift.stderr == pytest.approx(error, rel=1e-9)
+    assert fit.shift.freedom == pytest.approx(freedom)
+    assert fit.shift.pvalue == pytest.approx(2 * stats.t.sf(abs(beta[0]) / error, freedom), rel=1e-9)
+    assert fit.gain is None
+
+
+def test_without_predecessors_a_shift_is_the_difference_of_the_means():
+    one, two = (table[:, 4:] for table in two_tables(891700, 1.0, noise=3.0, moved=2.0))
+    moments = Moments.from_array(one), Moments.from_array(two)
+    expected = one.mean() - two.mean()
+    for separate in (False, True):
+        shift = regress_jointly(*moments, 0, [], [], separate).shift
+        welch = stats.ttest_ind(one[:, 0], two[:, 0], equal_var=not separate)
+        assert shift.value == pytest.approx(expected)
+        assert shift.value / shift.stderr == pytest.approx(welch.statistic)
+        assert shift.pvalue == pytest.approx(welch.pvalue)

@@ -92,6 +92,34 @@ def test_samples_have_the_covariance_of_the_model():
     assert (np.abs(np.cov(sample, rowvar=False) - sigma) < 5 * error).all()
 
 
+def with_intercepts(seed: int) -> LinearSEM:
+    sem = random_sem(seed)
+    return LinearSEM(sem.weights, sem.noise_variances, intercepts=np.random.default_rng(seed).normal(size=6))
+
+
+def test_the_mean_follows_from_the_intercepts():
+    sem = with_intercepts(11)
+    mean = sem.mean()
+    np.testing.assert_allclose(mean, sem.intercepts + sem.weights @ mean, atol=1e-12)
+    assert np.abs(mean).max() > 0.5
+    plain = LinearSEM(sem.weights, sem.noise_variances)
+    assert plain.intercepts.tolist() == plain.mean().tolist() == [0.0] * 6
+    np.testing.assert_array_equal(sem.covariance(), plain.covariance())
+
+
+def test_samples_and_their_moments_have_the_mean_of_the_model():
+    sem = with_intercepts(12)
+    n = 40_000
+    error = np.sqrt(np.diag(sem.covariance()) / n)
+    assert (np.abs(sem.sample(n, 5).mean(axis=0) - sem.mean()) < 4.5 * error).all()
+    assert (np.abs(sem.sample_moments(n, 5).mean - sem.mean()) < 4.5 * error).all()
+    plain = LinearSEM(sem.weights, sem.noise_variances)
+    np.testing.assert_allclose(sem.sample(50, 6), plain.sample(50, 6) + sem.mean(), atol=1e-12)
+    one, other = (model.sample_moments(50, 6) for model in (sem, plain))
+    np.testing.assert_allclose(one.mean, other.mean + sem.mean(), atol=1e-12)
+    np.testing.assert_allclose(one.scatter, other.scatter)
+
+
 def test_what_the_causes_leave_is_independent_noise():
     sem, n = random_sem(2), 100_000
     sample = sem.sample(n, rng=6)
@@ -172,10 +200,14 @@ def test_names_are_the_users_or_numbered():
 
 def test_the_model_keeps_its_own_copy():
     weights, variances = np.array([[0.0, 0.0], [0.5, 0.0]]), np.array([1.0, 2.0])
-    sem = LinearSEM(weights, variances)
-    weights[1, 0] = variances[0] = 7.0
+    intercepts = np.array([1.0, 2.0])
+    sem = LinearSEM(weights, variances, intercepts=intercepts)
+    weights[1, 0] = variances[0] = intercepts[0] = 7.0
     assert sem.weights[1, 0] == 0.5
     assert sem.noise_variances[0] == 1.0
+    assert sem.intercepts[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        sem.intercepts[0] = 3.0
     with pytest.raises(ValueError, match="read-only"):
         sem.weights[1, 0] = 3.0
     with pytest.raises(ValueError, match="read-only"):
@@ -212,6 +244,9 @@ ZEROS = np.zeros((2, 2))
         ({"weights": ZEROS, "noise_variances": [1, np.inf]}, "finite"),
         ({"weights": ZEROS, "noise_variances": [1, 1, 1]}, "2 positive"),
         ({"weights": ZEROS, "noise_variances": [[1, 1]]}, "1-dimensional"),
+        ({"weights": ZEROS, "intercepts": [1, 1, 1]}, "2 numbers"),
+        ({"weights": ZEROS, "intercepts": [1, np.nan]}, "finite"),
+        ({"weights": ZEROS, "intercepts": [[1, 1]]}, "1-dimensional"),
         ({"weights": ZEROS, "names": ["a"]}, "2 different names"),
         ({"weights": ZEROS, "names": ["a", "a"]}, "2 different names"),
         ({"weights": ZEROS, "noise": "cauchy"}, "'cauchy'"),

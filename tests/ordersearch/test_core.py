@@ -28,14 +28,26 @@ def noisy(p, rows=(300, 250), seed=0):
     return problem_of([rng.standard_normal((n, p)) for n in rows])
 
 
+def behind_constant(order):
+    """An order as the core knows it: the constant, which is the last variable there, comes first."""
+    return np.array([len(order), *order], dtype=np.int64)
+
+
+def with_constant(before):
+    """What is known about the order, and that the constant precedes all."""
+    known = np.pad(before, (0, 1))
+    known[-1, :-1] = True
+    return known
+
+
 def for_walk(problem, **others):
     """The arguments of a walk."""
     p = problem.p
     usual = {
         "pairs": problem.pairs_in_core,
-        "before": problem.before,
+        "before": with_constant(problem.before),
         "unit": problem.unit,
-        "order": np.arange(p),
+        "order": behind_constant(range(p)),
         "steps": (200, 0),
         "sweeps": 2,
         "careful": 2,
@@ -44,7 +56,7 @@ def for_walk(problem, **others):
         "grain": 1e-7,
         "far": 100 * problem.unit,
         "seed": 1,
-        "restless": np.ones(p, bool),
+        "restless": np.ones(p + 1, bool),
         "barred": None,
         "report": None,
     }
@@ -53,13 +65,10 @@ def for_walk(problem, **others):
 
 
 def for_reading(problem, **others):
-    p = problem.p
+    p = problem.p + 1
     answers = {"costs": np.zeros(p), "changed": np.zeros((p, p), bool), "separate": np.zeros(p, bool)}
-    return (
-        {"pairs": problem.pairs_in_core, "order": np.arange(p), "careful": True, "barred": None}
-        | answers
-        | others
-    )
+    order = behind_constant(range(problem.p))
+    return {"pairs": problem.pairs_in_core, "order": order, "careful": True, "barred": None} | answers | others
 
 
 def for_tables(problem, **others):
@@ -69,7 +78,8 @@ def for_tables(problem, **others):
 
 
 def for_weighing(problem, **others):
-    usual = {"order": np.arange(problem.p), "edges": np.array([[1, 0], [3, 2]]), "rises": np.zeros(2)}
+    order = behind_constant(range(problem.p))
+    usual = {"order": order, "edges": np.array([[1, 0], [3, 2]]), "rises": np.zeros(2)}
     return {"pairs": problem.pairs_in_core} | usual | others
 
 
@@ -80,7 +90,8 @@ def for_best(p, **others):
 
 def written(found):
     """All that an order says, byte by byte."""
-    parts = (np.array(found.order), np.array(found.score), found.costs, found.changed, found.separate)
+    marks = found.changed, found.shifted, found.separate
+    parts = (np.array(found.order), np.array(found.score), found.costs, *marks)
     return [part.tobytes() for part in parts]
 
 
@@ -194,7 +205,8 @@ def test_tables_made_by_thousands_of_swaps_are_as_exact_as_costs_worked_out_afre
             assert values[members, i] == pytest.approx(said.costs[i], rel=1e-9, abs=1e-9)
             bits = changes[members, i]
             assert [bool(bits >> k & 1) for k in range(12)] == said.changed[i].tolist()
-            assert bool(bits >> 12) == said.separate[i]
+            assert bool(bits >> 12 & 1) == said.separate[i]
+            assert bool(bits >> 13) == said.shifted[i]
             members |= 1 << i
 
 
@@ -274,14 +286,15 @@ def test_pairs_that_do_not_fit_are_refused(name):
 @pytest.mark.parametrize(
     "order",
     [
-        [0, 1, 2, 2],
-        [0, 1, 2, 4],
-        [0, 1, 2, -1],
-        [0, 1, 2],
-        [0, 1, 2, 3, 4],
+        [4, 0, 1, 2, 2],
+        [4, 0, 1, 2, 4],
+        [4, 0, 1, 2, 5],
+        [4, 0, 1, 2, -1],
+        [0, 1, 2, 3],
+        [4, 0, 1, 2, 3, 5],
         [],
-        [0, 1, 2, 2**62],
-        [[0, 1, 2, 3]],
+        [4, 0, 1, 2, 2**62],
+        [[4, 0, 1, 2, 3]],
     ],
     ids=str,
 )
@@ -297,11 +310,12 @@ def test_what_is_no_order_is_refused(order):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("before", np.zeros((4, 3), bool)),
-        ("before", np.zeros((5, 5), bool)),
-        ("before", np.zeros(16, bool)),
-        ("restless", np.ones(3, bool)),
-        ("restless", np.ones((4, 1), bool)),
+        ("before", np.zeros((5, 4), bool)),
+        ("before", np.zeros((4, 4), bool)),
+        ("before", np.zeros((6, 6), bool)),
+        ("before", np.zeros(25, bool)),
+        ("restless", np.ones(4, bool)),
+        ("restless", np.ones((5, 1), bool)),
         ("steps", (-1, 0)),
         ("steps", (1, 2, 3)),
         ("steps", 5),
@@ -375,11 +389,11 @@ def test_answers_are_never_written_to_a_copy(spoil):
 @pytest.mark.parametrize(
     ("function", "given", "name", "shape"),
     [
-        (_core.read, for_reading, "costs", (3,)),
-        (_core.read, for_reading, "costs", (4, 1)),
-        (_core.read, for_reading, "changed", (4, 3)),
-        (_core.read, for_reading, "changed", (16,)),
-        (_core.read, for_reading, "separate", (5,)),
+        (_core.read, for_reading, "costs", (4,)),
+        (_core.read, for_reading, "costs", (5, 1)),
+        (_core.read, for_reading, "changed", (5, 4)),
+        (_core.read, for_reading, "changed", (25,)),
+        (_core.read, for_reading, "separate", (6,)),
         (_core.tabulate, for_tables, "costs", (15, 4)),
         (_core.tabulate, for_tables, "costs", (16, 5)),
         (_core.tabulate, for_tables, "changes", (16, 3)),
@@ -400,7 +414,7 @@ def test_answers_of_another_shape_are_refused(function, given, name, shape):
         function(**arguments | {name: np.zeros(shape, arguments[name].dtype)})
 
 
-@pytest.mark.parametrize("edge", [(4, 0), (0, 4), (-1, 0), (0, 2**62)])
+@pytest.mark.parametrize("edge", [(5, 0), (0, 5), (-1, 0), (0, 2**62)])
 def test_changes_of_nobody_are_not_weighed(edge):
     with pytest.raises(ValueError, match="numbers of variables"):
         _core.weigh(**for_weighing(noisy(4), edges=np.array([[1, 0], edge])))
@@ -418,10 +432,10 @@ def test_questions_in_another_form_are_refused_or_understood(name, change):
     before = np.zeros((6, 6), bool)
     before[0, 5] = before[3, 1] = True
     problem = problem_of(study(880640, 6, changed=0.4), before=before)
-    moving = np.array([True, False] * 3)
-    usual, other = (for_walk(problem, order=np.array([3, 0, 2, 1, 4, 5]), restless=moving) for _ in "12")
+    moving, start = np.array([*[True, False] * 3, False]), [3, 0, 2, 1, 4, 5]
+    usual, other = (for_walk(problem, order=behind_constant(start), restless=moving) for _ in "12")
     _core.walk(**usual)
-    assert usual["order"].tolist() != [3, 0, 2, 1, 4, 5]
+    assert usual["order"].tolist() != [6, *start]
     if name == "first":
         other["pairs"] = with_pairs(0, change)(problem)
     else:
@@ -502,7 +516,7 @@ def counting(most):
 
 
 def test_annealing_says_how_far_it_is_and_ends_when_told_so():
-    problem, (report, shares), order = noisy(40), counting(4), np.arange(40)
+    problem, (report, shares), order = noisy(40), counting(4), behind_constant(range(40))
     start = time.monotonic()
     with pytest.raises(Enough):
         _core.walk(**for_walk(problem, order=order, steps=(10**9, 0), report=report))
@@ -511,15 +525,16 @@ def test_annealing_says_how_far_it_is_and_ends_when_told_so():
     assert all(type(share) is float for share in shares)
     assert shares == sorted(shares)
     assert 0 < shares[0] < shares[-1] < 1
-    assert sorted(order.tolist()) == list(range(40))
+    assert order[0] == 40
+    assert sorted(order.tolist()) == list(range(41))
 
 
 def test_a_walk_to_its_end_says_how_far_it_is():
-    (report, shares), order = counting(0), np.arange(30)
+    (report, shares), order = counting(0), behind_constant(range(30))
     _core.walk(**for_walk(noisy(30), order=order, steps=(3_000_000, 0), report=report))
     assert shares
     assert all(0 <= share <= 1 for share in shares)
-    other = np.arange(30)
+    other = behind_constant(range(30))
     _core.walk(**for_walk(noisy(30), order=other, steps=(3_000_000, 0)))
     assert order.tolist() == other.tolist()  # whoever watches
 

@@ -18,6 +18,7 @@ from diffdag.ordersearch.rules import FREE, VARIANCE, make_rules
 from diffdag.ordersearch.search import (
     JointProblem,
     Problem,
+    _compare_all,
     _walk_many,
     read_along,
     read_order,
@@ -72,9 +73,12 @@ def residuals(design, answer, n1, weights=(1.0, 1.0)):
 
 
 def brute_force(first, second, rules, causes, target, barred=None, constant=None) -> float:
-    """The least cost over all change sets, with one and with two variances; 0 is that of no change."""
+    """The least cost over all change sets, with one and with two variances; 0 is that of no change.
+
+    One of the causes may be a constant; without one intercepts are free, and the rows centred.
+    """
     n = np.array([len(first), len(second)])
-    change, extra, free, intercept = rules.table[:, len(causes)]
+    change, extra, free, intercept, _ = rules.table[:, len(causes) + (constant is None)]
     base = n.sum() / 2 * np.log(residuals(*rows_of(first, second, causes, [], target), n[0]).sum() / n.sum())
     share, best = free / n.sum(), np.inf
     for size in range(len(causes) + 1):
@@ -93,56 +97,75 @@ def brute_force(first, second, rules, causes, target, barred=None, constant=None
 
 
 def shifted(seed: int, p: int):
-    """Tables of one study whose means were moved, some by an own intercept, and the same with a constant."""
+    """Tables of one study whose means were moved, each by its own intercept, and the same with a constant."""
     rng = np.random.default_rng(seed)
     first, second = study(seed, p)
     first, second = first - first.mean(axis=0) + rng.normal(size=p), second - second.mean(axis=0)
+    problem = orders.centred_problem((first, second))
     scale = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
-    first, second = first / scale, second / scale
-    difference = first.mean(axis=0) - second.mean(axis=0)
-    centred = first - first.mean(axis=0), second - second.mean(axis=0)
-    problem = orders.problem_of(centred).with_constant(difference)
-    pooled = np.vstack([first, second]).mean(axis=0)
-    return problem, [np.column_stack([table - pooled, np.ones(len(table))]) for table in (first, second)]
+    middle = np.vstack([first, second]).mean(axis=0)
+    return problem, [
+        np.column_stack([(table - middle) / scale, np.ones(len(table))]) for table in (first, second)
+    ]
 
 
-def test_with_a_constant_sums_of_products_are_those_of_rows_around_the_common_mean():
+def test_sums_of_products_are_those_of_rows_around_the_common_mean_with_a_constant():
     problem, (first, second) = shifted(880800, 4)
+    assert problem.p == 4
     np.testing.assert_allclose(problem.first, first.T @ first, atol=1e-9)
     np.testing.assert_allclose(problem.pooled, first.T @ first + second.T @ second, atol=1e-9)
-    assert problem.before[4].tolist() == [True] * 4 + [False]
-    assert not problem.before[:4].any()
+    assert problem.before.shape == (4, 4)
+    assert not problem.before.any()
+    assert not problem.is_free
 
 
-def test_costs_with_a_constant_are_those_of_all_change_sets_with_intercepts_on_the_rows():
+def test_free_intercepts_leave_what_is_within_the_conditions():
+    """As if no means had been given; moments of the problem are those of both conditions."""
+    problem, tables = shifted(880801, 4)
+    free = problem.free
+    centred = [table[:, :4] - table[:, :4].mean(axis=0) for table in tables]
+    expected = orders.problem_of(centred)
+    assert free.is_free
+    assert expected.is_free
+    for which in ("first", "pooled"):
+        np.testing.assert_allclose(getattr(free, which), getattr(expected, which), atol=1e-9)
+    for moments, rows in zip(problem.moments, centred, strict=True):
+        assert moments.n == len(rows)
+        np.testing.assert_allclose(moments.scatter, rows.T @ rows, atol=1e-9)
+    order = [2, 0, 3, 1]
+    one, other = (read_order(which, order) for which in (free, expected))
+    np.testing.assert_allclose(one.costs, other.costs, atol=1e-9)
+    assert not one.shifted.any()
+
+
+def test_costs_are_those_of_all_change_sets_with_intercepts_on_the_rows():
     above, intercepts = [], 0
     for seed in range(880810, 880818):
         p = 5
         problem, tables = shifted(seed, p)
-        order = [p, *np.random.default_rng(seed).permutation(p).tolist()]
+        order = np.random.default_rng(seed).permutation(p).tolist()
         quick, slow = (orders.costs(problem, order, careful=careful) for careful in (False, True))
-        for t, i in enumerate(order[1:], start=1):
-            expected = brute_force(*tables, problem.rules, order[:t], i, constant=p)
+        for t, i in enumerate(order):
+            expected = brute_force(*tables, problem.rules, [p, *order[:t]], i, constant=p)
             above.append(slow[t].value - expected)
             assert quick[t].value >= slow[t].value - 1e-6
-            intercepts += p in slow[t].causes
-        assert slow[0].value == 0
+            intercepts += slow[t].shifted
     assert min(above) > -1e-6
     assert np.mean(np.array(above) < 1e-6) > 0.9  # the close look at two variances may stop early
     assert 5 < intercepts < 40
 
 
-def test_a_search_with_a_constant_keeps_it_first_and_finds_the_best_of_all_orders():
+def test_a_search_with_intercepts_finds_the_best_of_all_orders():
     for seed in (880820, 880821):
         problem, _ = shifted(seed, 5)
         rng = np.random.default_rng(seed)
-        best = search_orders(problem, rng, 1).best
-        scores = [read_order(problem, [5, *order]).score for order in itertools.permutations(range(5))]
-        assert best.order[0] == 5
+        best = _compare_all(problem).best
+        scores = [read_order(problem, order).score for order in itertools.permutations(range(5))]
         assert best.score == pytest.approx(min(scores), abs=1e-6)
+        assert best.shifted.any()
         walked = _walk_many(problem, rng, 1).best
-        assert walked.order[0] == 5
         assert walked.score == pytest.approx(min(scores), abs=1e-6)
+        assert (walked.shifted == best.shifted).all()
 
 
 def test_an_intercept_that_moved_is_found_where_no_covariance_changed():
@@ -151,12 +174,11 @@ def test_an_intercept_that_moved_is_found_where_no_covariance_changed():
     first, second = pair.first.sample(800, 880831), pair.first.sample(700, 880832)
     moved = pair.order[0]
     second = second + np.linalg.solve(np.eye(6) - pair.first.weights, np.eye(6)[moved])
-    centred = [table - table.mean(axis=0) for table in (first, second)]
-    scale = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2)
-    problem = orders.problem_of(centred).with_constant((first.mean(axis=0) - second.mean(axis=0)) / scale)
-    best = search_orders(problem, np.random.default_rng(0), 1).best
-    assert np.argwhere(best.changed).tolist() == [[moved, 6]]
-    assert not best.separate.any()
+    optimum = search_orders(orders.centred_problem((first, second)), np.random.default_rng(0), 1)
+    assert np.flatnonzero(optimum.best.shifted).tolist() == [moved]
+    assert not optimum.best.changed.any()
+    assert not optimum.best.separate.any()
+    assert optimum.margins == optimum.rises == {}
 
 
 @pytest.mark.parametrize("literal", [True, False])
@@ -177,7 +199,7 @@ def test_costs_are_those_of_all_change_sets_on_the_rows(literal, equal):
             above.append(cost[i] - expected)
             assert quick[t].value >= cost[i] - 1e-6
             causes = frozenset(np.flatnonzero(changed[i]).tolist())
-            assert slow[t] == (pytest.approx(cost[i], abs=1e-6), causes, separate[i])
+            assert slow[t] == (pytest.approx(cost[i], abs=1e-6), causes, separate[i], False)
             sizes.append(len(causes))
         separated += separate.sum()
     assert min(above) > -1e-6
@@ -243,7 +265,7 @@ def test_steps_find_the_best_change_set_nearly_always():
 def changes_alone(first, second, rules, causes, target) -> bool:
     """Whether a coefficient or the variance of one variable changes by itself; from the rows."""
     n = np.array([len(first), len(second)])
-    change, extra, free, _ = rules.table[:, len(causes)]
+    change, extra, free, *_ = rules.table[:, len(causes) + 1]
     share, none = free / n.sum(), residuals(*rows_of(first, second, causes, [], target), n[0])
     falls = [residuals(*rows_of(first, second, causes, [k], target), n[0]).sum() / none.sum() for k in causes]
     two = share * ((n / 2 * np.log(none / n)).sum() - n.sum() / 2 * np.log(none.sum() / n.sum())) + extra
@@ -259,7 +281,7 @@ def test_quick_costs_are_zero_where_nothing_changes_by_itself(equal):
         order = np.random.default_rng(seed).permutation(6).tolist()
         for t, cost in enumerate(orders.costs(problem, order, careful=False)):
             seen.append(changes_alone(first, second, problem.rules, order[:t], order[t]))
-            assert (cost == (0.0, frozenset(), False)) != seen[-1]
+            assert (cost == (0.0, frozenset(), False, False)) != seen[-1]
     assert 0 < sum(seen) < len(seen)
 
 
@@ -399,7 +421,7 @@ def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
 
 def test_few_rows_keep_the_level_of_many():
     n1, n2, k, total = 30, 45, 8, 10
-    change, variance, free, _ = penalties(n1, n2, total, total)[:, k]
+    change, variance, free, *_ = penalties(n1, n2, total, total)[:, k]
     price = A + B * np.log(total)
     level, variance_level = stats.chi2.sf([2 * price, 2 * VARIANCE_SHARE * price], 1)
     t = np.sqrt(free * np.expm1(2 * change / free))  # of the coefficient at which a change just pays
@@ -634,20 +656,20 @@ def test_joint_weights_equal_generalised_least_squares_on_the_rows(separate, cho
     scaled = design * root[:, None]
     beta = np.linalg.lstsq(scaled, answer * root)[0]
     spread = np.linalg.inv(scaled.T @ scaled)
-    deviations = np.sqrt(np.diag(spread))
-    units = np.outer(deviations, deviations)[: k + m, : k + m]
-    np.testing.assert_allclose(fit.covariance / units, spread[: k + m, : k + m] / units, atol=1e-6)
     np.testing.assert_allclose(fit.second, beta[:k], rtol=1e-6)
     own = beta[:k].copy()
-    for u, j in enumerate(chosen):
-        at = causes.index(j)
-        own[at] += beta[k + u]
-        both = np.zeros(len(beta))
-        both[[at, k + u]] = 1
-        expected = both @ spread @ both, spread[at, at], spread[k + u, k + u]
-        errors = fit.error_first[u], fit.error_second[u], fit.error_delta[u]
+    for at, j in enumerate(causes):
+        delta = np.zeros(len(beta))
+        if j in chosen:
+            own[at] += beta[k + chosen.index(j)]
+            delta[k + chosen.index(j)] = 1
+        second = np.eye(len(beta))[at]
+        expected = [form @ spread @ form for form in (second + delta, second, delta)]
+        errors = fit.error_first[at], fit.error_second[at], fit.error_delta[at]
         np.testing.assert_allclose(np.square(errors), expected, rtol=1e-6)
     np.testing.assert_allclose(fit.first, own, rtol=1e-6)
+    assert fit.gain is None
+    assert fit.multiplied == ()
     squares = (answer - design @ beta) ** 2
     rss = np.array([squares[:40].sum(), squares[40:].sum()])
     shared = np.full(2, rss.sum() / (110 - 2 - k - m))
@@ -681,5 +703,5 @@ def test_standard_errors_cover_the_truth(separate):
         one[:, 2] += one[:, :2] @ [0.5, 1.0]
         two[:, 2] = two[:, :2] @ [0.5, -0.2] + (3 if separate else 1) * two[:, 2]
         fit = regress_jointly(*map(Moments.from_array, (one, two)), 2, [0, 1], [1], separate)
-        hits += abs(fit.first[1] - fit.second[1] - 1.2) < stats.t.ppf(0.975, 40) * fit.error_delta[0]
+        hits += abs(fit.first[1] - fit.second[1] - 1.2) < stats.t.ppf(0.975, 40) * fit.error_delta[1]
     assert 180 <= hits <= 198

@@ -66,7 +66,7 @@ def free_costs(first, second, i, causes, rules):
         beta = np.linalg.lstsq(rows[:, causes], rows[:, i])[0]
         rss.append(((rows[:, i] - rows[:, causes] @ beta) ** 2).sum())
     base = n.sum() / 2 * math.log(rss[2] / n.sum())
-    share = rules.table[2, len(causes)] / n.sum()
+    share = rules.table[2, len(causes) + 1] / n.sum()
     two = (n / 2 * np.log(np.array(rss[:2]) / n)).sum()
     one = n.sum() / 2 * math.log((rss[0] + rss[1]) / n.sum())
     return share * (two - base), share * (one - base)
@@ -80,7 +80,7 @@ def test_separate_regressions_bound_the_cost():
         problem = problem_of(tables)
         order = np.random.default_rng(seed).permutation(4).tolist()
         for t, found in enumerate(costs(problem, order, careful=True)):
-            change, variance, *_ = problem.rules.table[:, t]
+            change, variance, *_ = problem.rules.table[:, t + 1]
             two, one = free_costs(*tables, order[t], order[:t], problem.rules)
             bound = two + variance if found.separate else one
             gaps.append(found.value - change * len(found.causes) - bound)
@@ -131,10 +131,13 @@ def test_variables_are_scaled_and_pooled():
     first, second = study(880441, 4)
     problem = problem_of((first, second))
     scale = np.sqrt(((first**2).mean(axis=0) + (second**2).mean(axis=0)) / 2)
-    np.testing.assert_allclose(problem.first, first.T @ first / np.outer(scale, scale))
+    np.testing.assert_allclose(problem.first[:4, :4], first.T @ first / np.outer(scale, scale))
     both = first.T @ first + second.T @ second
-    np.testing.assert_allclose(problem.pooled, both / np.outer(scale, scale))
+    np.testing.assert_allclose(problem.pooled[:4, :4], both / np.outer(scale, scale))
     assert problem.unit == problem.rules.table[0, 0]
+    assert problem.p == 4
+    for matrix, rows in ((problem.first, len(first)), (problem.pooled, len(first) + len(second))):
+        assert matrix[4].tolist() == matrix[:, 4].tolist() == [0, 0, 0, 0, rows]  # the constant, by itself
 
 
 # Tables of all costs
@@ -154,6 +157,7 @@ def test_tables_hold_the_cost_of_every_variable_behind_every_set(count):
             said = changes[members, i]
             assert {k for k in range(4) if said >> k & 1} == expected.causes
             assert bool(said >> 4 & 1) == expected.separate
+            assert bool(said >> 5) == expected.shifted
     assert landscape.base == pytest.approx(sum(problem.base for problem in problems))
     assert landscape.unit == pytest.approx(np.mean([problem.unit for problem in problems]))
     before = some_knowledge()
@@ -385,10 +389,12 @@ class Hills:
     has must not be, and by 50 if there is no such entry. `alike` are variables that are strongly correlated.
     """
 
-    def __init__(self, p=15, scores=(), edges=(), ends=(), before=None, worth=(), without=(), alike=()):
+    def __init__(
+        self, p=15, scores=(), edges=(), ends=(), before=None, worth=(), without=(), alike=(), gains=()
+    ):
         self.p, self.scores, self.edges, self.unit, self.base = p, dict(scores), tuple(edges), 10.0, 0.0
         self.before = np.zeros((p, p), bool) if before is None else before
-        self.worth, self.without, self.alike = dict(worth), dict(without), alike
+        self.worth, self.without, self.alike, self.gains = dict(worth), dict(without), alike, dict(gains)
         self.ends, self.asked, self.read, self.barred = iter(ends), [], [], []
         self.end = threading.local()  # of the last walk, which is read by the thread that walked
 
@@ -414,7 +420,7 @@ class Hills:
     def __getitem__(self, part):
         """The pooled scatter matrix of the only pair."""
         assert part == 1
-        pooled = 4.0 * np.eye(self.p)
+        pooled = 4.0 * np.eye(self.p + 1)
         for a, b, correlation in self.alike:
             pooled[a, b] = pooled[b, a] = 4.0 * correlation
         return pooled[None]
@@ -423,6 +429,13 @@ class Hills:
         other = copy.copy(self)
         other.before = before
         return other
+
+    def with_free_intercepts(self, found):
+        assert not found.shifted.any()
+
+    def multiplied(self, found):
+        """Effects that gains multiply: those given, of the variables whose gain changed."""
+        return [(i, j) for i in np.flatnonzero(found.gains) for j in self.gains[i]]
 
 
 class HillsCore:
@@ -452,12 +465,18 @@ class HillsCore:
         barred,
         report,
     ):
-        order = tuple(place.tolist())
-        assert before is hills.before
+        constant, *order = place.tolist()
+        order = tuple(order)
+        assert constant == hills.p
+        assert (before[:constant, :constant] == hills.before).all()
+        assert before[constant].tolist() == [True] * constant + [False]
+        assert not before[:, constant].any()
+        before = hills.before
         assert unit == hills.unit
         assert report is end_if_abandoned
         assert allowed(order, before)
         restless = tuple(np.flatnonzero(moving).tolist())
+        assert constant not in restless
         asked = order, steps, sweeps, careful, (grain, far), restless, (thorough, window)
         if barred is None:
             hills.asked.append(asked)
@@ -466,15 +485,17 @@ class HillsCore:
         if steps[0]:
             end = next(hills.ends, 1000.0)
             hills.end.score, hills.end.missing = end if isinstance(end, tuple) else (end, 0)
-            place[:] = closest(range(hills.p), before)
+            place[1:] = closest(range(hills.p), before)
 
     @staticmethod
     def read(hills, place, careful, barred, costs, changed, separate):
-        order, told = tuple(place.tolist()), vars(hills.end)
+        order, told = tuple(place.tolist()[1:]), vars(hills.end)
+        assert place[0] == hills.p == len(order)
         assert careful
         hills.read.append(order)
         for i, j in hills.edges[told.pop("missing", 0) :]:
-            changed[i, j] = order.index(j) < order.index(i) and (i, j) != barred
+            gone = barred == (i, j) or (barred is not None and i == j == barred[0])
+            changed[i, j] = not gone and (i == j or order.index(j) < order.index(i))
         costs[:] = 0.0
         if barred is not None:
             return hills.without.get(barred, 200.0)
@@ -482,7 +503,8 @@ class HillsCore:
 
     @staticmethod
     def weigh(hills, order, edges, rises):
-        assert sorted(order.tolist()) == list(range(hills.p))
+        assert sorted(order.tolist()) == list(range(hills.p + 1))
+        assert order[0] == hills.p
         rises[:] = [hills.worth.get(edge, 50.0) for edge in map(tuple, edges.tolist())]
 
 
@@ -683,6 +705,40 @@ def test_an_order_with_a_change_the_other_way_round_is_one_with_a_change():
     assert optimum.rise((1, 0), directed=False) == 40.0
 
 
+def test_a_gain_is_left_out_as_one_and_the_effects_it_multiplies_are_turned_one_by_one():
+    hills = Hills(
+        edges=[(3, 3), (4, 0)],
+        gains={3: [1, 2]},
+        ends=[50.0, 50.0],
+        scores={front(0, 2, 3, 1): 57.0},
+        without={(3, 3): 75.0, (4, 0): 110.0},
+    )
+    optimum = searched(hills)
+    assert optimum.best.gains.tolist() == [k == 3 for k in range(15)]
+    assert optimum.margins == {(3, 1): 7.0, (3, 2): 50.0, (4, 0): 50.0}
+    assert optimum.rises == {(3, 3): 25.0, (4, 0): 50.0}
+    assert [barred for barred, *_ in hills.barred] == [(3, 3), (4, 0)]
+    # Without the gain none of its effects would have changed; a direction may be reversed for less.
+    assert optimum.rise((3, 1)) == 7.0
+    assert optimum.rise((3, 1), directed=False) == optimum.rise((3, 2)) == 25.0
+    assert optimum.rise((3, 3)) == 25.0
+
+
+def test_between_two_variables_something_changes_if_the_gain_of_the_later_one_does():
+    changed = np.zeros((4, 4), bool)
+    changed[2, 2] = changed[3, 0] = True
+    found = search.Found((1, 2, 0, 3), 0.0, changed, *np.zeros((2, 4), bool), np.zeros(4))
+    pairs = {frozenset(pair) for pair in itertools.combinations(range(4), 2) if found.changes_between(*pair)}
+    assert pairs == {frozenset((1, 2)), frozenset((0, 3))}
+    assert all(
+        found.changes_between(i, j) == found.changes_between(j, i)
+        for i, j in itertools.product(range(4), repeat=2)
+    )
+    assert [found.changes_between(k, k) for k in range(4)] == [False, False, True, True]
+    assert found.before(0) == [1, 2]
+    assert found.gains.tolist() == [False, False, True, False]
+
+
 def test_a_change_beyond_doubt_is_not_walked_from():
     hills = Hills(edges=[(3, 1)], ends=[50.0, 50.0], without={(3, 1): 130.1})
     assert searched(hills).rises == {(3, 1): 50.0}
@@ -713,7 +769,8 @@ def test_a_variable_gets_the_predecessors_that_it_has_where_it_costs_less(known)
 
     def ended(order, cheap):
         changed, costs = np.zeros((p, p), bool), -30.0 * np.eye(p)[cheap]
-        return search.Found(order, hills.scores[order], changed, np.zeros(p, bool), costs)
+        marks = np.zeros((2, p), bool)
+        return search.Found(order, hills.scores[order], changed, *marks, costs)
 
     with by_hand():
         best, tried = search._combine(hills, [ended(front(7, 3), 4), ended(front(), 5)])

@@ -22,17 +22,34 @@ class Cost(NamedTuple):
     """What it costs to place a variable behind its predecessors, and what changes there."""
 
     value: float
-    causes: frozenset[int]
+    causes: frozenset[int]  # and the variable itself, if its gain changes
     separate: bool
+    shifted: bool = False
 
 
-def problem_of(tables: Sequence[Any], *, equal: bool = False, before: Any = None, total: int = 0) -> Problem:
-    """A problem from rows."""
+def problem_of(
+    tables: Sequence[Any],
+    *,
+    equal: bool = False,
+    before: Any = None,
+    total: int = 0,
+    difference: Any = None,
+    gains: bool = False,
+) -> Problem:
+    """A problem from rows whose means are taken for zero; `difference` is that of the means, if it counts."""
     first, second = tables
     p = first.shape[1]
     known = np.zeros((p, p), bool) if before is None else before
     scatter = first.T @ first, second.T @ second
-    return Problem.from_scatter(*scatter, len(first), len(second), equal, known, total or p)
+    rows = len(first), len(second)
+    return Problem.from_scatter(*scatter, *rows, equal, known, total or p, difference=difference, gains=gains)
+
+
+def centred_problem(tables: Sequence[Any], *, moved: bool = True, **options: Any) -> Problem:
+    """A problem from rows around their means; unless `moved`, what the means say is left out."""
+    means = [table.mean(axis=0) for table in tables]
+    around = [table - mean for table, mean in zip(tables, means, strict=True)]
+    return problem_of(around, difference=means[0] - means[1] if moved else None, **options)
 
 
 def costs(
@@ -41,7 +58,12 @@ def costs(
     """Quick or full costs along an order, worked out afresh; a barred coefficient must not change."""
     said = read_order(problem, order, careful=careful, barred=barred)
     return [
-        Cost(float(said.costs[i]), frozenset(np.flatnonzero(said.changed[i]).tolist()), bool(said.separate[i]))
+        Cost(
+            float(said.costs[i]),
+            frozenset(np.flatnonzero(said.changed[i]).tolist()),
+            bool(said.separate[i]),
+            bool(said.shifted[i]),
+        )
         for i in order
     ]
 
@@ -123,7 +145,8 @@ class Literal:
             how = {"careful": careful, "barred": barred}
             parts = [costs(problem, order, **how)[len(earlier)] for problem in problems]
             causes = frozenset[int]().union(*(part.causes for part in parts))
-            return Cost(sum(part.value for part in parts), causes, any(part.separate for part in parts))
+            marks = any(part.separate for part in parts), any(part.shifted for part in parts)
+            return Cost(sum(part.value for part in parts), causes, *marks)
 
         self.cost = cost
 

@@ -305,7 +305,7 @@ def test_a_block_costs_what_least_squares_says():
     one, two = reversed_pair(2000)
     problem = problem_of(one, two)
     first, second = problem.first, problem.pooled - problem.first
-    total = 2 * problem.rules.table[0, 3]
+    total = 2 * problem.rules.table[0, 4]  # the constant counts as the first
     for target, cause, where in ((3, 2, first), (2, 3, second)):
         gram = np.zeros((3, 3))
         gram[:2, :2] = problem.pooled[:2, :2]
@@ -313,9 +313,9 @@ def test_a_block_costs_what_least_squares_says():
         gram[2, 2] = where[cause, cause]
         cross = np.append(problem.pooled[:2, target], where[cause, target])
         rss = problem.pooled[target, target] - cross @ np.linalg.solve(gram, cross)
-        total += problem.rules.table[2, 3] / 2 * math.log(rss)
+        total += problem.rules.table[2, 4] / 2 * math.log(rss)
     root = np.diag(np.linalg.cholesky(problem.pooled[:4, :4]))
-    total -= problem.rules.table[2, 3] * math.log(root[2] * root[3])
+    total -= problem.rules.table[2, 4] * math.log(root[2] * root[3])
     assert block_cost(problem, [0, 1], 3, 2) == pytest.approx(total, rel=1e-9)
 
 

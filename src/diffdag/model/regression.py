@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import fdtr, fdtrc
+from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.moments import Moments
 
 ITERATIONS = 50  # of generalised least squares at most; a few are usual
+# The angle of a gain is first sought among so many, and then moves by no more than this at a time.
+ANGLES, LARGEST_TURN = 32, 0.1
+# Level of the tests, together, by which a slope that a gain multiplies is not zero; and the share that it must
+# have of the largest t value: curves and shared noise make small slopes where there are none.
+NOT_ZERO, NOT_SMALL = 0.05, 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,25 +59,43 @@ def regress(moments: Moments, target: int, predecessors: Sequence[int]) -> Regre
     return Regression(beta * units, stderrs * units)
 
 
+class Estimate(NamedTuple):
+    """A number, its standard error and its degrees of freedom."""
+
+    value: float
+    stderr: float
+    freedom: float
+
+    @property
+    def pvalue(self) -> float:
+        """Of zero, two-sided."""
+        return 2 * float(stdtr(self.freedom, -abs(self.value) / self.stderr)) if self.stderr > 0 else math.nan
+
+
 @dataclass(frozen=True, eq=False)
 class JointRegression:
-    """One variable on its k predecessors in both conditions; coefficients differ on a change set of m.
+    """One variable on its predecessors in both conditions; coefficients differ on a change set.
 
-    `covariance` is that of the estimates: coefficients of the second condition, then what the first adds to
-    those of the change set.
+    With a gain those of the second condition are a factor times those of the first, but for the change set.
+    Arrays are by predecessor.
     """
 
-    first: FloatArray  # coefficients of all predecessors in each condition, shape (k,)
-    second: FloatArray
+    first: FloatArray  # coefficients in the first condition
+    second: FloatArray  # and in the second
     variance_first: float  # of the noise
     variance_second: float
-    squares: tuple[float, float]  # residual sums of squares of each condition, above zero
-    freedom: tuple[float, float]  # residual degrees of freedom of each condition, at least 1
-    covariance: FloatArray  # shape (k + m, k + m)
-    error_first: FloatArray  # standard errors of the coefficients of the change set, shape (m,)
+    squares: tuple[float, float]  # residual sums of squares
+    freedom: tuple[float, float]  # rows that the coefficients leave free, in each condition
+    error_first: FloatArray  # standard errors of the coefficients
     error_second: FloatArray
-    error_delta: FloatArray  # of their difference
+    error_delta: FloatArray  # of their difference; zero where they are the same
     freedom_delta: FloatArray  # Satterthwaite's degrees of freedom of the last
+    shift: Estimate  # of the intercept, first minus second, where all predecessors have their common mean
+    gain: Estimate | None = None  # the factor
+    gain_pvalue: float = math.nan  # of a factor of one
+    multiplied: tuple[
+        bool, ...
+    ] = ()  # which coefficients, multiplied by it, are not next to zero; empty without
 
 
 def regress_jointly(
@@ -82,10 +105,13 @@ def regress_jointly(
     predecessors: Sequence[int],
     changed: Sequence[int],
     separate: bool,
+    gain: bool = False,
 ) -> JointRegression:
     """Generalised least squares with intercepts; `separate` if the two noise variances differ.
 
-    There must be fewer predecessors than rows; `changed` are those of them whose coefficients differ.
+    There must be fewer predecessors than rows; `changed` are those of them whose coefficients differ, with a
+    gain those that differ by more than the factor. With a gain coefficients are ``cos(a) b`` and ``sin(a) b``,
+    and the factor is ``tan(a)``: neither condition is preferred, and effects may vanish in either.
 
     >>> one = Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]])
     >>> two = Moments.from_array([[0, 1], [1, 2], [2, 2.5], [3, 4]])
@@ -94,57 +120,180 @@ def regress_jointly(
     (array([2.15]), array([0.95]), array([0.158]))
     """
     index = list(predecessors)
-    extra = [index.index(j) for j in changed]
-    k, m = len(index), len(extra)
-    rows = np.array([first.n, second.n])
     scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
     block = np.ix_([*index, target], [*index, target])
-    scatters = [moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)]
-    # Normal equations of each condition: shared coefficients and, for the first alone, the extra ones.
-    own = [*range(k), *extra]
-    grams, crosses = np.zeros((2, k + m, k + m)), np.zeros((2, k + m))
-    grams[0], crosses[0] = scatters[0][np.ix_(own, own)], scatters[0][own, k]
-    grams[1, :k, :k], crosses[1, :k] = scatters[1][:k, :k], scatters[1][:k, k]
-    variances = np.ones(2)
-    for _ in range(ITERATIONS if separate else 1):
-        weighted = grams / variances[:, None, None]
-        inverse = np.linalg.inv(weighted.sum(axis=0))
-        beta = inverse @ (crosses / variances[:, None]).sum(axis=0)
-        b1, b2 = beta[:k].copy(), beta[:k]
-        b1[extra] += beta[k:]
-        rss = np.array([residual_squares(*pair) for pair in zip(scatters, (b1, b2), strict=True)])
-        if not separate:
-            variances = np.full(2, rss.sum() / max(rows.sum() - 2 - k - m, 1))
-            break
-        # The first condition bears this many of the coefficients, the second the others.
-        borne = float((inverse * weighted[0]).sum())  # the trace of their product
-        freedom = rows - 1 - np.array([borne, k + m - borne])
-        before, variances = variances, np.maximum(rss / np.maximum(freedom, 1), 1e-300)
-        if np.allclose(before, variances, rtol=1e-10, atol=0.0):
-            break
-    information = grams / variances[:, None, None]
-    covariance = np.linalg.inv(information.sum(axis=0))
-    # What each condition contributes to the variances of the differences, and how well it knows its own.
-    shares = np.einsum("ui,cij,ju->cu", covariance[k:], information, covariance[:, k:])
+    scatters = np.array([moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)])
+    rows = np.array([first.n, second.n], float)
+    model = _Coefficients(len(index), [index.index(j) for j in changed], gain)
+    theta, variances, rss = _fit(model, scatters, rows, separate)
+    jacobians, k = model.jacobians(theta), model.k
+    information = _information(jacobians, scatters[:, :k, :k]) / variances[:, None, None]
+    covariance = _inverse(information.sum(axis=0))
     freedom = np.maximum(rows - 1 - (covariance * information).sum(axis=(1, 2)), 1.0)
-    unit = scale[k] / np.concatenate([scale[:k], scale[extra]])
-    covariance *= np.outer(unit, unit)
-    spread, both = np.diag(covariance), covariance[extra, range(k, k + m)]
+
+    def freedom_of(parts: FloatArray) -> FloatArray:
+        """Satterthwaite's, by what each condition contributes to a variance; one variance is known better."""
+        total = parts.sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            own = total**2 / (parts**2 / freedom.reshape((2,) + (1,) * (parts.ndim - 1))).sum(axis=0)
+        return np.where(total > 0, own, freedom.sum()) if separate else np.full(parts.shape[1:], freedom.sum())
+
+    def errors(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of linear forms of the parameters, one a row, and their degrees of freedom."""
+        reach = contrasts @ covariance
+        parts = np.einsum("ui,cij,uj->cu", reach, information, reach)
+        return np.sqrt(np.maximum(parts.sum(axis=0), 0.0)), freedom_of(parts)
+
+    unit = scale[k] / scale[:k]
+    error_delta, freedom_delta = errors(jacobians[0] - jacobians[1])
+    weights = model.weights(theta)
+    means = np.array([first.mean, second.mean])[:, [*index, target]] / scale
+    means -= np.average(means, axis=0, weights=rows)
+    level = means[:, k] - np.einsum("ck,ck->c", weights, means[:, :k])
+    reach = covariance @ (means[1, :k] @ jacobians[1] - means[0, :k] @ jacobians[0])
+    parts = variances / rows + np.einsum("i,cij,j->c", reach, information, reach)
+    shift = (level[0] - level[1]) * scale[k], math.sqrt(parts.sum()) * scale[k], float(freedom_of(parts))
     one, two = (variances * scale[k] ** 2).tolist()
     left, right = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
     return JointRegression(
-        b1 * unit[:k],
-        b2 * unit[:k],
+        weights[0] * unit,
+        weights[1] * unit,
         one,
         two,
         (left, right),
         (float(freedom[0]), float(freedom[1])),
-        covariance,
-        np.sqrt(np.maximum(spread[extra] + spread[k:] + 2 * both, 0)),
-        np.sqrt(spread[extra]),
-        np.sqrt(spread[k:]),
-        shares.sum(axis=0) ** 2 / (shares**2 / freedom[:, None]).sum(axis=0),
+        errors(jacobians[0])[0] * unit,
+        errors(jacobians[1])[0] * unit,
+        error_delta * unit,
+        freedom_delta,
+        Estimate(*shift),
+        **(_gain(theta, k, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
     )
+
+
+def _gain(theta: FloatArray, k: int, stderrs: FloatArray, freedoms: FloatArray) -> dict[str, Any]:
+    """What the angle and the slopes say about a gain."""
+    angle, error, freedom = float(theta[k]), float(stderrs[k]), float(freedoms[k])
+    factor = math.tan(angle)
+    apart = (angle - math.pi / 4 + math.pi / 2) % math.pi - math.pi / 2
+    sizes = np.abs(theta[:k]) / stderrs[:k]
+    least = np.maximum(stdtrit(freedoms[:k], 1 - NOT_ZERO / 2 / k), NOT_SMALL * sizes.max())
+    return {
+        "gain": Estimate(factor, error * (1 + factor**2), freedom),
+        "gain_pvalue": Estimate(apart, error, freedom).pvalue,
+        "multiplied": tuple((sizes > least).tolist()),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Coefficients:
+    """How coefficients in both conditions follow from parameters: b, then the angle of a gain, then changes."""
+
+    k: int
+    extra: list[int]
+    gain: bool
+
+    def multiples(self, theta: FloatArray) -> FloatArray:
+        """Of b, in the two conditions."""
+        angle = float(theta[self.k]) if self.gain else None
+        return np.ones(2) if angle is None else np.array([math.cos(angle), math.sin(angle)])
+
+    def weights(self, theta: FloatArray) -> FloatArray:
+        """Coefficients in the two conditions."""
+        both: FloatArray = np.outer(self.multiples(theta), theta[: self.k])
+        both[0, self.extra] += theta[self.k + self.gain :]
+        return both
+
+    def jacobians(self, theta: FloatArray) -> FloatArray:
+        """Their derivatives, [condition, coefficient, parameter]."""
+        k, (c, s) = self.k, self.multiples(theta)
+        out = np.zeros((2, k, len(theta)))
+        out[0, range(k), range(k)], out[1, range(k), range(k)] = c, s
+        if self.gain:
+            out[:, :, k] = np.outer([-s, c], theta[:k])
+        out[0, self.extra, range(k + self.gain, len(theta))] = 1.0
+        return out
+
+    def at(self, angle: float, scatters: FloatArray, variances: FloatArray) -> FloatArray:
+        """The parameters at an angle, given the variances of the noise."""
+        k, extra = self.k, self.extra
+        fixed = np.zeros(k + 1 + len(extra))
+        fixed[k] = angle
+        jacobians = np.delete(self.jacobians(fixed), k, axis=2)
+        information = (_information(jacobians, scatters[:, :k, :k]) / variances[:, None, None]).sum(axis=0)
+        cross = np.einsum("cji,cj->i", jacobians, scatters[:, :k, k] / variances[:, None])
+        try:
+            solution = np.linalg.solve(information, cross)
+        except LinAlgError:
+            solution = _inverse(information) @ cross
+        return np.insert(solution, k, angle)
+
+    def start(self, scatters: FloatArray, rows: FloatArray, separate: bool) -> FloatArray:
+        """Parameters to begin with: with a gain, at the best of some angles."""
+        best, theta = math.inf, np.zeros(self.k + self.gain + len(self.extra))
+        for angle in (np.arange(ANGLES) + 0.5) * math.pi / ANGLES if self.gain else ():
+            variances = np.ones(2)
+            for _ in range(3 if separate else 1):
+                tried = self.at(float(angle), scatters, variances)
+                squares = _squares(self.weights(tried), scatters)
+                variances = np.maximum(squares / rows, 1e-300)
+            loss = minus_loglik((squares[0], squares[1]), (rows[0], rows[1]), separate)
+            if loss < best:
+                best, theta = loss, tried
+        return theta
+
+
+def _information(jacobians: FloatArray, grams: FloatArray) -> FloatArray:
+    information: FloatArray = np.swapaxes(jacobians, 1, 2) @ grams @ jacobians
+    return information
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse; where effects vanish and the angle of a gain means nothing, the pseudo-inverse."""
+    try:
+        inverse = np.linalg.inv(matrix)
+    except LinAlgError:
+        inverse = np.linalg.pinv(matrix, hermitian=True)
+    return np.asarray(inverse, dtype=np.float64)
+
+
+def _squares(weights: FloatArray, scatters: FloatArray) -> FloatArray:
+    return np.array([residual_squares(*pair) for pair in zip(scatters, weights, strict=True)])
+
+
+def _fit(
+    model: _Coefficients, scatters: FloatArray, rows: FloatArray, separate: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Parameters, variances and residual sums of squares.
+
+    Steps are those of Gauss and Newton, of which one is enough without a gain; between them the variances
+    follow the residuals.
+    """
+    k, theta, variances = model.k, model.start(scatters, rows, separate), np.ones(2)
+    grams = scatters[:, :k, :k]
+    if model.gain:
+        variances = np.maximum(_squares(model.weights(theta), scatters) / rows, 1e-300)
+    for _ in range(ITERATIONS if separate or model.gain else 1):
+        jacobians = model.jacobians(theta)
+        weighted = _information(jacobians, grams) / variances[:, None, None]
+        left = scatters[:, :k, k] - np.einsum("cij,cj->ci", grams, model.weights(theta))
+        inverse = _inverse(weighted.sum(axis=0))
+        step = inverse @ np.einsum("cji,cj->i", jacobians, left / variances[:, None])
+        if model.gain:
+            step *= min(1.0, LARGEST_TURN / max(abs(float(step[k])), 1e-300))
+        theta = theta + step
+        rss, before = _squares(model.weights(theta), scatters), variances
+        if separate:
+            # The first condition bears this many of the parameters, the second the others.
+            borne = float((inverse * weighted[0]).sum())  # the trace of their product
+            freedom = rows - 1 - np.array([borne, len(theta) - borne])
+            variances = np.maximum(rss / np.maximum(freedom, 1), 1e-300)
+        else:
+            variances = np.full(2, rss.sum() / max(rows.sum() - 2 - len(theta), 1))
+        still = not model.gain or np.abs(step).max() <= 1e-9 * np.abs(theta).max()
+        if still and np.allclose(before, variances, rtol=1e-10, atol=0.0):
+            break
+    return theta, variances, rss
 
 
 def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
@@ -157,7 +306,7 @@ def residual_squares(scatter: FloatArray, coefficients: FloatArray) -> float:
     return max(float(contrast @ scatter @ contrast), 0.0)
 
 
-def minus_loglik(squares: tuple[float, float], rows: tuple[int, int], separate: bool) -> float:
+def minus_loglik(squares: tuple[float, float], rows: tuple[float, float], separate: bool) -> float:
     """Minus the log-likelihood with one noise variance or, if separate, two; up to a constant."""
     parts = zip(squares, rows, strict=True) if separate else [(sum(squares), sum(rows))]
     return sum(n / 2 * math.log(total / n) for total, n in parts)

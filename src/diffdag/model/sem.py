@@ -1,6 +1,6 @@
 """Linear structural equation models.
 
-A model is ``X = B X + e`` with ``Var(e) = D`` diagonal; ``B[i, j]`` is the effect of variable ``j`` on
+A model is ``X = c + B X + e`` with ``Var(e) = D`` diagonal; ``B[i, j]`` is the effect of variable ``j`` on
 variable ``i`` (the edge ``i <- j`` of Ghoshal, Bello and Honorio). Its precision matrix is
 ``Omega = (I - B)' D^-1 (I - B)``.
 """
@@ -36,7 +36,7 @@ _NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], FloatArray]] 
 
 
 class LinearSEM:
-    """A linear structural equation model ``X = B X + e``.
+    """A linear structural equation model ``X = c + B X + e``.
 
     Parameters
     ----------
@@ -49,7 +49,9 @@ class LinearSEM:
         Names of the variables; ``X1, ..., Xp`` if left out.
     noise : {"gaussian", "uniform", "laplace", "student"}
         Shape of the noise that `sample` draws (Student's t has 5 degrees of freedom). The theory
-        uses second moments only.
+        uses means and second moments only.
+    intercepts : array_like, shape (p,), optional
+        The vector ``c``; all zero if left out.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class LinearSEM:
         noise_variances: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         noise: Noise = "gaussian",
+        intercepts: ArrayLike | None = None,
     ) -> None:
         self.effects = _as_sparse(weights)
         p = self.effects.shape[0]
@@ -77,6 +80,9 @@ class LinearSEM:
         self.noise_variances = _as_float("noise_variances", variances, 1)
         if self.noise_variances.shape != (p,) or (self.noise_variances <= 0).any():
             raise InputError(f"noise_variances must be {p} positive numbers, one for each variable")
+        self.intercepts = _as_float("intercepts", np.zeros(p) if intercepts is None else intercepts, 1)
+        if self.intercepts.shape != (p,):
+            raise InputError(f"intercepts must be {p} numbers, one for each variable")
         self.names = default_names(p) if names is None else tuple(str(name) for name in names)
         if len(self.names) != p or len(set(self.names)) != p:
             raise InputError(f"names must be {p} different names, one for each variable")
@@ -84,7 +90,8 @@ class LinearSEM:
         check_option("noise", noise, tuple(_NOISE))
         self.noise: Noise = noise
         self.order = causal_order(self.effects)
-        self.noise_variances.flags.writeable = self.effects.data.flags.writeable = False
+        for own in (self.noise_variances, self.intercepts, self.effects.data):
+            own.flags.writeable = False
 
     def __repr__(self) -> str:
         return f"LinearSEM({len(self.names)} variables, {self.effects.nnz} edges)"
@@ -100,6 +107,11 @@ class LinearSEM:
         """``D^-1/2 (I - B)``, whose Gram matrix is the precision matrix."""
         root: FloatArray = (np.eye(len(self.names)) - self.weights) / np.sqrt(self.noise_variances)[:, None]
         return root
+
+    def mean(self) -> FloatArray:
+        """``(I - B)^-1 c``."""
+        mean: FloatArray = self._spread(self.intercepts[None])[0]
+        return mean
 
     def precision(self) -> FloatArray:
         """``Omega = (I - B)' D^-1 (I - B)``."""
@@ -117,7 +129,7 @@ class LinearSEM:
             raise InputError(f"n must be at least 1; it is {n}")
         shape = (int(n), len(self.names))
         noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
-        return self._spread(noise * np.sqrt(self.noise_variances))
+        return self._spread(self.intercepts + noise * np.sqrt(self.noise_variances))
 
     def sample_moments(self, n: int, rng: RNG = None) -> Moments:
         """Draw the moments of `n` independent rows in a time that does not depend on `n`.
@@ -133,7 +145,7 @@ class LinearSEM:
         root[np.diag_indices(p)] = np.sqrt(rng.chisquare(n - 1 - np.arange(p)))
         scale = np.sqrt(self.noise_variances)
         half = self._spread(root.T * scale)
-        mean = self._spread(rng.standard_normal((1, p)) * scale)[0] / math.sqrt(n)
+        mean = self._spread(self.intercepts + rng.standard_normal((1, p)) * scale / math.sqrt(n))[0]
         return Moments(self.names, n, mean, half.T @ half)
 
     def _spread(self, noise: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,7 +17,7 @@ from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
-from diffdag.ordersearch.intercepts import changed_mechanisms
+from diffdag.ordersearch import mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
@@ -44,11 +44,22 @@ class OrderSettings:
     progress: ProgressCallback = silent
     factor: float = 1.0  # of the penalty
     max_variables: int | None = None  # at most so many variables are ordered
+    gains: bool = True  # whether a factor may multiply all effects on a variable
 
     def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
         """The search problem of the moments of what was kept of `total` variables."""
-        rows, equal = (first.n, second.n), self.equal_noise
-        return Problem.from_scatter(first.scatter, second.scatter, *rows, equal, before, total, self.factor)
+        return Problem.from_scatter(
+            first.scatter,
+            second.scatter,
+            first.n,
+            second.n,
+            self.equal_noise,
+            before,
+            total,
+            self.factor,
+            difference=first.mean - second.mean,
+            gains=self.gains,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +68,28 @@ class Structure:
 
     names: tuple[str, ...]
     order: tuple[int, ...]  # causes first
-    causes: dict[int, tuple[int, ...]]  # changed causes of each variable that has any
+    causes: dict[int, tuple[int, ...]]  # changed causes of each variable that has any, beside its gain
     separate: frozenset[int]  # variables whose noise variances differ
+    gains: frozenset[int] = frozenset()  # variables all effects on which are multiplied by a factor
+    shifted: frozenset[int] = frozenset()  # variables whose intercept the search held for changed
 
     @classmethod
     def of(cls, names: tuple[str, ...], found: Found) -> Structure:
         """Read it off what the search found."""
-        changed = {int(i): np.flatnonzero(found.changed[i]) for i in np.flatnonzero(found.changed.any(axis=1))}
+        single = found.changed & ~np.eye(len(names), dtype=bool)
+        changed = {int(i): np.flatnonzero(single[i]) for i in np.flatnonzero(single.any(axis=1))}
+        marks = (found.separate, found.gains, found.shifted)
         return cls(
             names,
             tuple(found.order),
             {i: tuple(causes.tolist()) for i, causes in changed.items()},
-            frozenset(np.flatnonzero(found.separate).tolist()),
+            *(frozenset(np.flatnonzero(mark).tolist()) for mark in marks),
         )
+
+    @property
+    def touched(self) -> list[int]:
+        """Variables whose mechanism changed in some way."""
+        return sorted(self.separate.union(self.causes, self.gains, self.shifted))
 
     def predecessors(self, i: int) -> list[int]:
         """The variables before i."""
@@ -77,9 +97,18 @@ class Structure:
 
     def regression(self, first: Moments, second: Moments, i: int) -> JointRegression:
         """Regress i on its predecessors, jointly, with its changes."""
-        return regress_jointly(
-            first, second, i, self.predecessors(i), self.causes.get(i, ()), i in self.separate
-        )
+        changed, separate, gain = self.causes.get(i, ()), i in self.separate, i in self.gains
+        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain)
+
+    def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
+        """The changed edges to i, with weights and standard errors of its regression."""
+        single, gain = self.causes.get(i, ()), i in self.gains
+        for k, j in enumerate(self.predecessors(i)):
+            if j in single or (gain and fit.multiplied[k]):
+                weights = float(fit.first[k]), float(fit.second[k])
+                errors = float(fit.error_first[k]), float(fit.error_second[k])
+                edge = estimated_edge(self.names[j], self.names[i], weights, errors, float(fit.error_delta[k]))
+                yield edge if j in single or not gain else replace(edge, gain_of=self.names[i])
 
 
 class Equation(NamedTuple):
@@ -96,11 +125,15 @@ class OrderFit:
     names: tuple[str, ...]  # all variables
     first: Moments  # of the variables that were kept, in the order of the columns
     second: Moments
-    problem: Problem
     optimum: Optimum
     settings: OrderSettings
     screened: Screened
     method: Literal["order"] = "order"
+
+    @property
+    def problem(self) -> Problem:
+        """What the search solved."""
+        return cast(Problem, self.optimum.problem)
 
     @property
     def kept(self) -> list[int]:
@@ -157,8 +190,7 @@ class OrderFit:
     @cached_property
     def regressions(self) -> dict[int, JointRegression]:
         """For each variable of which something changed, its regression on its predecessors."""
-        changed = sorted(self.structure.separate.union(self.structure.causes))
-        return {i: self.structure.regression(self.first, self.second, i) for i in changed}
+        return {i: self.structure.regression(self.first, self.second, i) for i in self.structure.touched}
 
     def equation(self, target: int, first: Moments, second: Moments) -> Equation:
         """Regressors of a variable, by column of the kept ones, and their coefficients in each condition."""
@@ -167,11 +199,8 @@ class OrderFit:
 
     @cached_property
     def difference(self) -> Difference:
-        """Edges, changed noise variances and intercepts, and what a user should know."""
-        edges, found, members = tuple(_estimated_edges(self)), self.structure, self.kept
-        noise, means = changed_mechanisms(
-            self.first, self.second, found.order, found.causes, found.separate, self.problem.before
-        )
+        """Edges, changed gains, noise variances and intercepts, and what a user should know."""
+        edges, members = tuple(_estimated_edges(self)), self.kept
         out = [name for k, name in enumerate(self.names) if k not in set(members)]
         rows = min(self.first.n, self.second.n)
         note = screening_note(len(self.names), len(members), rows, self.settings.max_variables)
@@ -183,8 +212,9 @@ class OrderFit:
             settings={**_described(self), **self.screened.settings},
             screened_out=tuple(out),
             notes=(*([note] if out else []), *_notes(self)),
-            noise_list=noise,
-            mean_list=means,
+            gain_list=tuple(mechanisms.changed_gains(self.structure, self.regressions)),
+            noise_list=tuple(mechanisms.changed_noise(self.structure, self.regressions)),
+            mean_list=tuple(mechanisms.changed_means(self)),
             method="order",
             **placed(edges, self.first.names),
         )
@@ -206,7 +236,7 @@ def fit_samples(
     """
     problem = settings.problem(first, second, before, len(names))
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, problem, found, settings, screened)
+    return OrderFit(names, first, second, found, settings, screened)
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -226,18 +256,32 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
             "the covariance matrices of these models are too close to singular to compare orders in double "
             "precision; use method='paper', which works with square roots, or smaller weights"
         )
-    equal, factor, zero = settings.equal_noise, settings.factor, np.zeros(p)
-    problem = Problem.from_scatter(sigma1 * rows, sigma2 * rows, rows, rows, equal, before, p, factor)
-    optimum = search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    one, two = (Moments(first.names, int(rows), zero, sigma * int(rows)) for sigma in (sigma1, sigma2))
-    fit = OrderFit(first.names, one, two, problem, optimum, settings, Screened(range(p)))
-    directed = {(i, j) for i, causes in fit.structure.causes.items() for j in causes} - fit.tied
+    one, two = (
+        Moments(first.names, int(rows), sem.mean(), sigma * int(rows))
+        for sem, sigma in ((first, sigma1), (second, sigma2))
+    )
+    fit = fit_samples(first.names, one, two, before, settings, Screened(range(p)))
+    changed = first.weights != second.weights
+    # Of exact models every effect that a gain multiplies is known, however small.
+    multiplied = {(i, j) for i in fit.structure.gains for j in fit.structure.predecessors(i) if changed[i, j]}
+    directed = (set(fit.optimum.margins) | multiplied) - fit.tied
     # Along a given order that is not the models' own, edges are those of regressions.
-    structural = all(first.weights[edge] != second.weights[edge] for edge in directed)
-    exact = *model_edges(directed, first, second), *_undirected(fit)
-    edges = exact if structural else tuple(_estimated_edges(fit))
+    structural = all(changed[edge] for edge in directed)
+    edges = tuple(_estimated_edges(fit))
+    if structural:
+        single = {(first.names[j], first.names[i]) for i, js in fit.structure.causes.items() for j in js}
+        exact = (
+            edge if (edge.source, edge.target) in single else replace(edge, gain_of=edge.target)
+            for edge in model_edges(directed, first, second)
+        )
+        edges = *exact, *_undirected(fit)
     own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
-    noise = [(*own[k], own[k][1] / own[k][2]) for k in sorted(fit.structure.separate)]
+    # With a gain variances are free, and may be the same.
+    noise = [
+        (*own[k], own[k][1] / own[k][2])
+        for k in sorted(fit.structure.separate)
+        if k not in fit.structure.gains or own[k][1] != own[k][2]
+    ]
     return Difference(
         method="order",
         edge_list=edges,
@@ -246,7 +290,12 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
         samples=None,
         settings={**_described(fit), "rows": rows},
         notes=tuple(_notes(fit)),
+        gain_list=tuple(
+            replace(gain, stderr=0.0, pvalue=None)
+            for gain in mechanisms.changed_gains(fit.structure, fit.regressions)
+        ),
         noise_list=tuple(NoiseChange(*change) for change in noise),
+        mean_list=tuple(replace(change, stderr=0.0, pvalue=None) for change in mechanisms.changed_means(fit)),
         **placed(edges, first.names),
     )
 
@@ -256,20 +305,13 @@ def _condition(sigma: FloatArray) -> float:
     return float(np.linalg.cond(sigma / np.outer(scale, scale)))
 
 
-def edge_of(names: Sequence[str], structure: Structure, fit: JointRegression, i: int, j: int) -> Edge:
-    """The edge from j to i with weights and standard errors of the regression of i."""
-    k, u = structure.predecessors(i).index(j), structure.causes[i].index(j)
-    weights = float(fit.first[k]), float(fit.second[k])
-    errors = float(fit.error_first[u]), float(fit.error_second[u])
-    return estimated_edge(names[j], names[i], weights, errors, float(fit.error_delta[u]))
-
-
 def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
-    names, structure, tied = fit.first.names, fit.structure, fit.tied
-    for i, causes in structure.causes.items():
-        for j in causes:
-            if (i, j) not in tied:
-                yield replace(edge_of(names, structure, fit.regressions[i], i, j), settled=fit.settled((i, j)))
+    place = {name: k for k, name in enumerate(fit.first.names)}
+    for i in sorted(fit.structure.gains.union(fit.structure.causes)):
+        for edge in fit.structure.edges(i, fit.regressions[i]):
+            ends = i, place[edge.source]
+            if ends not in fit.tied:
+                yield replace(edge, settled=fit.settled(ends))
     yield from _undirected(fit)
 
 

@@ -22,12 +22,13 @@ from diffdag._base.arrays import FloatArray
 
 G, A, B = 2.0, 0.9, 3.65
 # A changed variance, and a changed intercept, have these shares of the penalty of a changed coefficient: there
-# are p of either and p^2 of those.
+# are p of either and p^2 of those. A changed gain sets intercept and
+# variance free too, and has the penalties of all three: no changed effect is cheaper called a gain.
 VARIANCE_SHARE, INTERCEPT_SHARE = 0.6, 0.5
 
 
 def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> FloatArray:
-    """The table of `Rules`: penalties of changed coefficients and variances, free rows, those of intercepts.
+    """The table of `Rules`: penalties of changed coefficients and variances, free rows, intercepts and gains.
 
     It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
     n1 - 1 and n2 - 1.
@@ -39,7 +40,8 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
     array([[ 13.3,  13.4],
            [  8. ,   9.7],
            [197. , 168. ],
-           [  6.7,   6.7]])
+           [  6.7,   6.7],
+           [ 28. ,  29.7]])
     """
     rows, k = n1 + n2, np.arange(p)
     ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
@@ -54,7 +56,8 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
         _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
         for share in (1 - variance_level / 2, variance_level / 2)
     ]
-    table: FloatArray = np.array([change, free / rows * np.maximum(*ratios), free, intercept])
+    table: FloatArray = np.array([change, free / rows * np.maximum(*ratios), free, intercept, change])
+    table[4] += table[1] + table[3]
     return table
 
 

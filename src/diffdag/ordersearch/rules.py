@@ -13,9 +13,9 @@ from diffdag._base.arrays import BoolArray, FloatArray
 SUSPECT, MANY = (0.25, 0.5), 14
 # Rows, in penalties, below which that is not enough.
 SMALL_TABLE = 5.0
-# Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, free rows, and penalty of a
-# changed intercept.
-CHANGE, VARIANCE, FREE, INTERCEPT = 0, 1, 2, 3
+# Rows of `Rules.table`: penalty of a changed coefficient, of a changed variance, free rows, and penalties of a
+# changed intercept and of a changed gain.
+CHANGE, VARIANCE, FREE, INTERCEPT, GAIN = range(5)
 
 
 class Rules(NamedTuple):

@@ -14,17 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
+from diffdag._base.checks import default_names
 from diffdag._base.parallel import count_workers, end_if_abandoned, run_all
 from diffdag._base.progress import ProgressCallback
+from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.core import _core
-from diffdag.ordersearch.intercept_order import respect_known
 from diffdag.ordersearch.penalty import penalties
-from diffdag.ordersearch.rules import CHANGE, Rules, make_rules
+from diffdag.ordersearch.rules import CHANGE, GAIN, VARIANCE, Rules, make_rules
+from diffdag.tables.moments import Moments
 
 Edge = tuple[int, int]
 
@@ -61,21 +63,23 @@ GRAIN, FINEST = 0.05, 1e-7
 FAR, FAR_TURNED = 100.0, 10.0
 # Variables that are correlated by more than this may stand for each other.
 CLOSE = 0.7
+# The order that means and covariances suggest together may be worse than another, by covariances alone, by no
+# more penalties than this times the variables: about what the places of those that do not matter are worth.
+OVERRULED = 0.015
 ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Scatter matrices of the first condition and of both together, and the rules of the score.
+    """Sums of products around the common mean, in the first condition and in both, and the rules of the score.
 
-    With a constant, which is the last variable and precedes all others, they are sums of products around the
-    mean of both conditions, and intercepts may change like other coefficients, at a penalty of their own.
+    The last row and column belong to a constant, which precedes all variables: intercepts may change like other
+    coefficients, at a penalty of their own.
     """
 
     first: FloatArray
     pooled: FloatArray
     rules: Rules
-    constant: bool = False
 
     @classmethod
     def from_scatter(
@@ -88,33 +92,35 @@ class Problem:
         before: BoolArray,
         total: int,
         factor: float = 1.0,
+        *,
+        difference: FloatArray | None = None,
+        gains: bool = True,
     ) -> Problem:
-        """Scale the variables, so that units do not matter, and set the penalties (see `penalties`)."""
-        scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
-        one, two = (matrix / np.outer(scale, scale) for matrix in (first, second))
-        rules = make_rules(n1, n2, penalties(n1, n2, len(first), total, factor), equal, before)
-        return cls(np.ascontiguousarray(one), np.ascontiguousarray(one + two), rules)
+        """Scale the variables, so that units do not matter, and set the penalties (see `penalties`).
 
-    def with_constant(self, difference: FloatArray) -> Problem:
-        """Let intercepts change too, where the first mean minus the second is this, in the problem's units."""
-        n1, n2, p = self.rules.n1, self.rules.n2, self.p
+        `difference` is the first mean minus the second; without it intercepts are free. Without `gains` no
+        factor multiplies all effects on a variable.
+        """
+        p = len(first)
+        scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
+        apart = np.zeros(p) if difference is None else difference / scale
         sums = []
-        for scatter, n, mean in (
-            (self.first, n1, difference * n2 / (n1 + n2)),
-            (self.pooled - self.first, n2, -difference * n1 / (n1 + n2)),
-        ):
+        for scatter, n, mean in ((first, n1, apart * n2 / (n1 + n2)), (second, n2, -apart * n1 / (n1 + n2))):
             row = np.append(n * mean, n)
-            sums.append(np.block([[scatter + n * np.outer(mean, mean), row[:-1, None]], [row]]))
-        before = np.zeros((p + 1, p + 1), bool)
-        before[:p, :p], before[p, :p] = self.before, True
-        table = np.concatenate([self.rules.table[:, :1], self.rules.table], axis=1)
-        rules = make_rules(n1, n2, table, self.rules.equal, before)
-        return Problem(sums[0], sums[0] + sums[1], rules, constant=True)
+            own = scatter / np.outer(scale, scale) + n * np.outer(mean, mean)
+            sums.append(np.block([[own, row[:-1, None]], [row]]))
+        table = penalties(n1, n2, p, total, factor)
+        table[GAIN] -= equal * table[VARIANCE]
+        if not gains:
+            table[GAIN] = np.inf
+        # The constant precedes all, and is no predecessor as far as penalties are concerned.
+        table = np.concatenate([table[:, :1], table], axis=1)
+        return cls(sums[0], sums[0] + sums[1], make_rules(n1, n2, table, equal, before))
 
     @property
     def p(self) -> int:
-        """Number of variables, with the constant."""
-        return len(self.first)
+        """Number of variables, without the constant."""
+        return len(self.first) - 1
 
     @property
     def unit(self) -> float:
@@ -125,7 +131,7 @@ class Problem:
     def base(self) -> float:
         """The score if nothing changes, the same for all orders."""
         rows = self.rules.n1 + self.rules.n2
-        return float(rows / 2 * (np.linalg.slogdet(self.pooled)[1] - self.p * np.log(rows)))
+        return float(rows / 2 * (np.linalg.slogdet(self.pooled)[1] - len(self.pooled) * np.log(rows)))
 
     @property
     def before(self) -> BoolArray:
@@ -136,13 +142,49 @@ class Problem:
         """Return the problem with other knowledge about the order."""
         return replace(self, rules=self.rules._replace(before=before))
 
+    @cached_property
+    def free(self) -> Problem:
+        """The problem in which intercepts differ at no penalty: what the means say is left out."""
+        p, n1, n2 = self.p, self.rules.n1, self.rules.n2
+        sums = []
+        for own, n in ((self.first, n1), (self.pooled - self.first, n2)):
+            within = own - np.outer(own[p], own[p]) / n
+            within[p], within[:, p], within[p, p] = 0.0, 0.0, n
+            sums.append(within)
+        return replace(self, first=sums[0], pooled=sums[0] + sums[1])
+
+    @property
+    def is_free(self) -> bool:
+        """Whether intercepts differ at no penalty."""
+        return not self.first[-1, :-1].any()
+
+    @cached_property
+    def moments(self) -> tuple[Moments, Moments]:
+        """Both conditions, each around its own mean, in the units of the problem."""
+        p, names, free = self.p, default_names(self.p), self.free
+        one, two = (
+            Moments(names, int(n), np.zeros(p), (own + own.T)[:p, :p] / 2)
+            for own, n in ((free.first, self.rules.n1), (free.pooled - free.first, self.rules.n2))
+        )
+        return one, two
+
+    def multiplied(self, found: Found) -> list[Edge]:
+        """Effects (effect, cause) that changed gains multiply: those that are not zero."""
+        edges = []
+        for i in np.flatnonzero(found.gains).tolist():
+            earlier, own = found.before(i), np.flatnonzero(found.changed[i]).tolist()
+            changed, separate = [j for j in own if j != i], bool(found.separate[i])
+            fit = regress_jointly(*self.moments, i, earlier, changed, separate, gain=True)
+            edges += [(i, j) for j, counts in zip(earlier, fit.multiplied, strict=True) if counts]
+        return edges
+
     @property
     def pairs_in_core(self) -> _core.Pairs:
         """What the core has to know."""
         rules = self.rules
         arrays = (self.first, self.pooled, np.array([rules.n1, rules.n2]), rules.table, rules.limits)
         first, pooled, rows, table, limits = (array[None] for array in arrays)
-        return first, pooled, rows, table, limits, rules.equal, self.constant
+        return first, pooled, rows, table, limits, rules.equal, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +222,16 @@ class JointProblem:
         return [read_order(pair, order) for pair in self.pairs]
 
     @property
+    def free(self) -> JointProblem:
+        """The problem in which intercepts differ at no penalty."""
+        return JointProblem(tuple(pair.free for pair in self.pairs))
+
+    def multiplied(self, found: Found) -> list[Edge]:
+        """Effects (effect, cause) that changed gains multiply in some pair."""
+        own = zip(self.pairs, self.read_along(found.order), strict=True)
+        return sorted({edge for pair, said in own for edge in pair.multiplied(said)})
+
+    @property
     def pairs_in_core(self) -> _core.Pairs:
         """What the core has to know."""
         *parts, equal, constant = zip(*(pair.pairs_in_core for pair in self.pairs), strict=True)
@@ -192,30 +244,50 @@ Landscape: TypeAlias = Problem | JointProblem
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """An order and what it says: score, changed coefficients [effect, cause], changed variances, node costs."""
+    """An order and what it says."""
 
     order: tuple[int, ...]
     score: float
-    changed: BoolArray
-    separate: BoolArray
+    changed: BoolArray  # coefficients [effect, cause]; on the diagonal, gains
+    shifted: BoolArray  # intercepts
+    separate: BoolArray  # variances
     costs: FloatArray
+
+    @property
+    def gains(self) -> BoolArray:
+        """Variables all effects on which are multiplied by a factor."""
+        gains: BoolArray = np.diag(self.changed)
+        return gains
+
+    def before(self, i: int) -> list[int]:
+        """The variables before i."""
+        return list(self.order[: self.order.index(i)])
+
+    def changes_between(self, i: int, j: int) -> bool:
+        """Whether something changes between two variables, or in the mechanism of one if they are the same."""
+        if i == j:
+            return bool(self.changed[i].any())
+        first, second = (i, j) if self.order.index(i) < self.order.index(j) else (j, i)
+        return bool(self.changed[second, first] or self.changed[second, second])
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best order found, and how sure one can be of it."""
 
+    problem: Landscape  # of which it is; intercepts may have been set free
     best: Found
     starts: int  # 0 if all orders were compared
     reached: int  # by so many of them
-    margins: dict[Edge, float]  # what the score rises by if effect i has to precede cause j
-    # What it rises by, at most, if nothing may change between i and j.
+    # What the score rises by if effect i has to precede cause j, for all changed effects.
+    margins: dict[Edge, float]
+    # What it rises by, at most, if nothing may change between i and j; if they are the same, the gain of i.
     rises: dict[Edge, float] = field(default_factory=dict)
 
     def rise(self, edge: Edge, *, directed: bool = True) -> float:
         """What the score rises by, at most, without a change in this direction, or in either."""
-        known = (self.rises, self.margins) if directed else (self.rises,)
-        return min(rises.get(edge, np.inf) for rises in known)
+        own = min(self.rises.get(edge, np.inf), self.rises.get((edge[0], edge[0]), np.inf))
+        return min(own, self.margins.get(edge, np.inf)) if directed else own
 
 
 def walk_from(
@@ -239,25 +311,34 @@ def walk_from(
     to revisit are inserted at first, and those that their moves concern, where that gains more than `grain`;
     they are moved on until the score has risen by `far`, both in penalties. Carefully inserted are all, if
     `thorough`, or those that take part in changes; then so many neighbours at a time as a window has are put in
-    their best order. The coefficient of a barred edge must not change.
+    their best order. The coefficient of a barred edge must not change, nor the gain of its effect; of one from
+    a variable to itself, the gain alone.
     """
     p, unit = problem.p, problem.unit
-    moving = np.ones(p, bool) if to_revisit is None else np.isin(np.arange(p), to_revisit)
+    moving = np.isin(np.arange(p + 1), range(p) if to_revisit is None else to_revisit)
     limits = max(grain * unit, FINEST), far * unit
-    place = np.array(order, dtype=np.int64)
+    place = _behind_constant(order)
+    before = np.zeros((p + 1, p + 1), bool)
+    before[:p, :p], before[p, :p] = problem.before, True
     how = (steps, sweeps, careful, thorough, window, *limits, seed, moving)
-    _core.walk(problem.pairs_in_core, problem.before, unit, place, *how, barred, end_if_abandoned)
-    return read_order(problem, place, barred=barred)
+    _core.walk(problem.pairs_in_core, before, unit, place, *how, barred, end_if_abandoned)
+    return read_order(problem, place[1:], barred=barred)
+
+
+def _behind_constant(order: Sequence[int] | IntArray) -> IntArray:
+    """An order as the core knows it."""
+    return np.array([len(order), *order], dtype=np.int64)
 
 
 def read_order(
     problem: Landscape, order: Sequence[int] | IntArray, *, careful: bool = True, barred: Edge | None = None
 ) -> Found:
     """What an order says, with full or quick costs, where the coefficient of a barred edge must not change."""
-    p, place = problem.p, np.array(order, dtype=np.int64)
-    costs, changed, separate = np.empty(p), np.zeros((p, p), bool), np.zeros(p, bool)
+    p, place = problem.p, _behind_constant(order)
+    costs, changed, separate = np.empty(p + 1), np.zeros((p + 1, p + 1), bool), np.zeros(p + 1, bool)
     score = _core.read(problem.pairs_in_core, place, careful, barred, costs, changed, separate)
-    return Found(tuple(place.tolist()), problem.base + score, changed, separate, costs)
+    said = changed[:p, :p].copy(), changed[:p, p].copy(), separate[:p], costs[:p]
+    return Found(tuple(place[1:].tolist()), problem.base + score, *said)
 
 
 def tabulate(problem: Landscape) -> tuple[FloatArray, IntArray]:
@@ -276,11 +357,26 @@ def search_orders(
 ) -> Optimum:
     """The order with the least score that respects what is known beforehand.
 
-    `progress` is called with walks done, walks begun or done, and what they are, whenever one ends.
+    Means may settle what covariances leave open, and do not overrule them: where many intercepts changed, an
+    order that hides a few of them is no evidence. If that order is clearly worse by the covariances alone,
+    intercepts are free. `progress` is called with walks done, walks begun or done, and what they are, whenever
+    one ends.
     """
+    optimum = _search(problem, rng, jobs, progress)
+    if not optimum.best.shifted.any():
+        return optimum
+    free = _search(problem.free, rng, jobs, progress)
+    lost = read_order(problem.free, optimum.best.order).score - free.best.score
+    return optimum if lost <= OVERRULED * problem.p * problem.unit else free
+
+
+def _search(
+    problem: Landscape, rng: np.random.Generator, jobs: int | None, progress: ProgressCallback | None
+) -> Optimum:
     if _total(problem.before):
         best = read_order(problem, np.argsort(problem.before.sum(axis=0)))
-        return Optimum(best, 0, 0, dict.fromkeys(_edges(best), np.inf), weigh_changes(problem, best))
+        edges = _edges(problem, best)
+        return Optimum(problem, best, 0, 0, dict.fromkeys(edges, np.inf), weigh_changes(problem, best))
     return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
 
@@ -297,20 +393,21 @@ def search_jointly(
     """
     if len(problems) == 1 or _total(problems[0].before):  # nothing to share, or to search
         return [search_orders(problem, rng, jobs, progress) for problem in problems]
-    joint = JointProblem(tuple(problems))
-    optimum = search_orders(joint, rng, jobs, progress)
+    optimum = search_orders(JointProblem(tuple(problems)), rng, jobs, progress)
+    joint = cast(JointProblem, optimum.problem)
     # Rounding can make a change appear here that was not worth its penalty there: its direction is not settled.
     return [
         replace(
             optimum,
+            problem=pair,
             best=best,
-            margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(best)},
+            margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(pair, best)},
             rises={
-                edge: min(rise, optimum.rises.get(edge, 0.0))
-                for edge, rise in weigh_changes(pair, best).items()
+                change: min(rise, optimum.rises.get(change, 0.0))
+                for change, rise in weigh_changes(pair, best).items()
             },
         )
-        for pair, best in zip(problems, joint.read_along(optimum.best.order), strict=True)
+        for pair, best in zip(joint.pairs, joint.read_along(optimum.best.order), strict=True)
     ]
 
 
@@ -323,21 +420,29 @@ def _correlations(problem: Landscape) -> FloatArray:
     """In both conditions together; of several pairs, in the first."""
     pooled = problem.pairs_in_core[1][0]
     scale = np.sqrt(np.diag(pooled))
-    correlations: FloatArray = pooled / np.outer(scale, scale)
+    correlations: FloatArray = (pooled / np.outer(scale, scale))[:-1, :-1]
     return correlations
 
 
-def _edges(found: Found) -> list[Edge]:
+def _changes(found: Found) -> list[Edge]:
+    """Changed coefficients (effect, cause), and changed gains as (effect, effect)."""
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
+def _edges(problem: Landscape, found: Found) -> list[Edge]:
+    """Effects (effect, cause) that changed, by themselves or by a gain."""
+    return sorted(
+        {*(change for change in _changes(found) if change[0] != change[1]), *problem.multiplied(found)}
+    )
+
+
 def weigh_changes(problem: Landscape, found: Found) -> dict[Edge, float]:
-    """What the score of an order rises by if an effect must not change: others may, in its place."""
-    edges = _edges(found)
-    rises = np.empty(len(edges))
-    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    _core.weigh(problem.pairs_in_core, np.array(found.order), pairs, rises)
-    return dict(zip(edges, rises.tolist(), strict=True))
+    """What the score of an order rises by if an effect, or a gain, must not change; others may in its place."""
+    changes = _changes(found)
+    rises = np.empty(len(changes))
+    pairs = np.array(changes, dtype=np.int64).reshape(-1, 2)
+    _core.weigh(problem.pairs_in_core, _behind_constant(found.order), pairs, rises)
+    return dict(zip(changes, rises.tolist(), strict=True))
 
 
 def _compare_all(problem: Landscape) -> Optimum:
@@ -347,23 +452,22 @@ def _compare_all(problem: Landscape) -> Optimum:
     score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
     margins = {}
-    for i, j in _edges(best):
+    for i, j in _edges(problem, best):
         reverse = before.copy()
         reverse[i, j] = True
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
         margins[i, j] = problem.base + other - score
-    return Optimum(best, 0, 0, margins, weigh_changes(problem, best))
+    return Optimum(problem, best, 0, 0, margins, weigh_changes(problem, best))
 
 
 def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
     """What tables of costs and changes say about an order."""
     p, members = len(order), 0
-    changed, separate, own = np.zeros((p, p), bool), np.zeros(p, bool), np.zeros(p)
+    bits, own = np.zeros((p, p + 2), bool), np.zeros(p)
     for i in order:
-        bits = [bool(changes[members, i] >> k & 1) for k in range(p + 1)]
-        changed[i], separate[i], own[i] = bits[:p], bits[p], costs[members, i]
+        bits[i], own[i] = changes[members, i] >> np.arange(p + 2) & 1, costs[members, i]
         members |= 1 << i
-    return Found(tuple(order), base + float(own.sum()), changed, separate, own)
+    return Found(tuple(order), base + float(own.sum()), bits[:, :p], bits[:, p + 1], bits[:, p], own)
 
 
 def _walk_many(
@@ -377,22 +481,29 @@ def _walk_many(
     best, met = walks.end()
     turned: dict[Edge, Found] = {}
     without: dict[Edge, Found] = {}
-    while new := [edge for edge in _edges(best) if edge not in turned]:
+    while True:
+        new = [edge for edge in _edges(problem, best) if edge not in turned]
         others = _spread(_turn, new, (problem, best), jobs, progress, len(turned), "directions reversed")
         turned |= zip(new, others, strict=True)
+        new = [change for change in _changes(best) if change not in without]
         others = _spread(_drop, new, (problem, best), jobs, progress, len(without), "changes left out")
         without |= zip(new, others, strict=True)
-        better = min((*turned.values(), *without.values()), key=_score)
-        if better.score < best.score - ROUNDING:
-            met.append(best)
-            best = _polish(problem, better)
+        better = min((*turned.values(), *without.values()), key=_score, default=best)
+        if better.score > best.score - ROUNDING:
+            break
+        met.append(best)
+        best = _polish(problem, better)
     orders = [*walks.found, *met, *turned.values(), *without.values()]
     return Optimum(
+        problem,
         best,
         len(walks.found),
         _count_agreeing(problem, walks.found, best),
-        {edge: _margin(edge, orders, best) for edge in _edges(best)},
-        {edge: min(rise, _rise(edge, orders, best)) for edge, rise in weigh_changes(problem, best).items()},
+        {edge: _margin(edge, orders, best) for edge in _edges(problem, best)},
+        {
+            change: min(rise, _rise(change, orders, best))
+            for change, rise in weigh_changes(problem, best).items()
+        },
     )
 
 
@@ -479,6 +590,16 @@ def _combine(problem: Landscape, found: list[Found]) -> tuple[Found, list[Found]
     return _polish(problem, best), tried
 
 
+def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
+    """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
+    left, result = list(order), []
+    while left:
+        free = next(node for node in left if not before[left, node].any())
+        left.remove(free)
+        result.append(free)
+    return result
+
+
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
     """What the score rises by, at most, if effect precedes cause: by the orders met in which it does."""
     i, j = edge
@@ -488,7 +609,7 @@ def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
 
 def _rise(edge: Edge, orders: list[Found], best: Found) -> float:
     """What the score rises by, at most, if nothing changes between two: by the orders met like that."""
-    scores = (item.score for item in orders if not (item.changed[edge] or item.changed[edge[::-1]]))
+    scores = (item.score for item in orders if not item.changes_between(*edge))
     return max(0.0, min(scores, default=np.inf) - best.score)
 
 

@@ -46,13 +46,14 @@ def kind_words(kind: str) -> str:
 
 
 def change_words(edge: Edge) -> str:
-    """The change of an edge as people read it, and whether it is settled.
+    """The change of an edge as people read it, whether a gain explains it, and whether it is settled.
 
     >>> from diffdag.results.records import Edge
     >>> change_words(Edge("a", "b", change="reversed-sign", settled=False))
     'reversed sign, not settled'
     """
-    return kind_words(edge.kind) + ("" if edge.settled else ", not settled")
+    by_gain = "" if edge.gain_of is None else " by gain"
+    return kind_words(edge.kind) + by_gain + ("" if edge.settled else ", not settled")
 
 
 class NumberFormat:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from diffdag._base.words import plural
 from diffdag.report import format as fmt
-from diffdag.report.words import beside_lines, difference_words, evidence_lines, warnings_of
+from diffdag.report.words import beside_lines, difference_words, evidence_lines, gain_effects, warnings_of
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -35,13 +36,19 @@ def headline(
     changed, possible = len(result.edge_list), result.possible
     if not changed:
         noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
-        others = (("noise", noisy), ("mean", shifted))
+        gained = [c.variable for c in result.gain_list]
+        others = (("gain", gained), ("noise", noisy), ("mean", shifted))
         moved = [f"the {what} of {_few([name(one) for one in names])}" for what, names in others if names]
         if moved:
             return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
         return f"No change found: 0 of {possible} possible edges changed"
     strongest = fmt.by_size(result.edge_list)[0]
     words = f"{changed} of {possible} possible edges changed"
+    by_gain = [(gain_effects(result, change), change) for change in result.gain_list]
+    effects, gain = max(by_gain, key=lambda item: item[0], default=(0, None))
+    if effects > 1 and gain is not None and gain.factor is not None:
+        more = f", and {plural(len(by_gain) - 1, 'more gain')}" if len(by_gain) > 1 else ""
+        return f"{words}; {name(gain.variable)}: all {effects} effects x {gain.factor:.3g}{more}"
     if strongest.delta is None:
         return words
     lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[not strongest.directed]

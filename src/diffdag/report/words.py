@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printa
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
-    from diffdag.results.records import Edge, MeanChange, NoiseChange
+    from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange
 
 LIKELY = 0.05  # p-values up to this speak against no change
 
@@ -49,12 +50,47 @@ def difference_words(result: Difference) -> str:
 
 
 def beside_lines(result: Difference) -> Iterator[str]:
-    """Sentences about what changed besides effects."""
+    """Sentences about what changed besides single effects."""
+    yield from map(gain_words, result.gain_list, (gain_effects(result, gain) for gain in result.gain_list))
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(map(noise_words, result.noise_list))
     if result.mean_list:
         moved = "; ".join(map(mean_words, result.mean_list))
         yield f"Intercept changed, {difference_words(result)}: {moved}"
+
+
+def gain_effects(result: Difference, change: GainChange) -> int:
+    """How many effects a gain multiplies."""
+    return sum(edge.gain_of == change.variable for edge in result.edge_list)
+
+
+def gain_words(change: GainChange, effects: int) -> str:
+    """One changed gain.
+
+    >>> from diffdag.results.records import GainChange
+    >>> gain_words(GainChange("current", 4.687, 0.127, 1e-8), 3)
+    'current: all 3 effects x 4.69 ± 0.13 (p < 0.001)'
+    """
+    all_of_them = {0: "all effects", 1: "its one effect"}.get(effects, f"all {effects} effects")
+    sure = "" if change.confidence is None else f"confidence {percent(change.confidence)}"
+    beside = ", ".join(part for part in (pvalue_words(change.pvalue), sure) if part)
+    said = f"{printable(change.variable)}: {all_of_them} x {factor_words(change)}"
+    return f"{said} ({beside})" if beside else said
+
+
+def factor_words(change: GainChange) -> str:
+    """A factor, with as many digits as its standard error allows."""
+    if change.factor is None:
+        return "an unknown factor"
+    if not change.stderr:
+        return f"{change.factor:.3g}"
+    digits = min(max(1 - math.floor(math.log10(change.stderr)), 0), 4)
+    return f"{change.factor:.{digits}f} ± {change.stderr:.{digits}f}"
+
+
+def gain_cells(result: Difference, change: GainChange) -> dict[str, Any]:
+    """One changed gain as cells of a table."""
+    return _cells(change, str(gain_effects(result, change)), factor_words(change))
 
 
 def noise_words(change: NoiseChange) -> str:
@@ -91,7 +127,7 @@ def _intercept(change: MeanChange) -> str:
     return with_error(change.delta, change.stderr, NumberFormat([change.delta]))
 
 
-def _cells(change: NoiseChange | MeanChange, *sizes: str) -> dict[str, Any]:
+def _cells(change: GainChange | NoiseChange | MeanChange, *sizes: str) -> dict[str, Any]:
     chance = pvalue_words(change.pvalue).removeprefix("p").removeprefix(" = ").strip()
     return {"variable": change.variable, "numbers": [*sizes, chance], "confidence": percent(change.confidence)}
 

@@ -61,7 +61,7 @@ class Difference:
     selection: records.Selection | None = None  #: what a target for the share of false edges left out
 
     def __post_init__(self) -> None:
-        moved = {c.variable for c in (*self.gain_list, *self.noise_list, *self.mean_list)}
+        moved = {c.variable for own in (self.gain_list, self.noise_list, self.mean_list) for c in own}
         plain: dict[str, object] = {
             **{f.name: tuple(getattr(self, f.name)) for f in fields(self) if str(f.type).endswith("...]")},
             **{name: tuple(map(_text, getattr(self, name))) for name in ("notes", "labels")},

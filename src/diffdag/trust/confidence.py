@@ -49,16 +49,21 @@ DIRECTED = Curve(1.6, 1.6)
 PAIR = Curve(2.0, 1.8)
 NOISE = Curve(0.6, 1.4)
 MEAN = Curve(-0.1, 1.4)
+GAIN = NOISE
 
 
 def add_confidence(result: Difference, bootstrap: Resamples, halves: Resamples) -> Difference:
     """Give each change a probability, and the stable pairs a bound on the false ones among them."""
     fits = bootstrap.answers
     shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
-    noise, mean = bootstrap.share_of("noise"), bootstrap.share_of("mean")
+    noise, mean, gain = (bootstrap.share_of(what) for what in ("noise", "mean", "gain"))
     return replace(
         result,
         edge_list=tuple(replace(edge, confidence=_confidence(edge, shares, fits)) for edge in result.edge_list),
+        gain_list=tuple(
+            replace(change, confidence=GAIN(gain.get(change.variable, 0.0), fits))
+            for change in result.gain_list
+        ),
         noise_list=tuple(
             replace(change, confidence=NOISE(noise.get(change.variable, 0.0), fits))
             for change in result.noise_list

@@ -5,10 +5,12 @@ regressed on all that precede it, in both conditions at once, minus the log-like
 same for all orders. So results are compared by what their changes alter,
 
     criterion = sum over variables of [ -loglik with its changes + loglik without ] * free rows / rows
-                + (1/2 log N + 2 gamma log p) * changed effects + (1/2 log N + gamma log p) * changed noise
+                + (1/2 log N + 2 gamma log p) * changed effects and gains
+                + (1/2 log N + gamma log p) * changed noise
 
 with N rows, and p variables, in all: 0 is the result that nothing changed, less is better. A noise variance
-counts as changed where that pays. Variables outside the order would come last and change nothing.
+counts as changed where that pays, and with a gain. Intercepts are free. Variables outside the order would come
+last and change nothing.
 
 Stability needs no likelihood. With xi the share of halves in which a pair of variables changed,
 
@@ -69,6 +71,7 @@ def extended_bic(fit: Fit, *, gamma: float = GAMMA) -> float:
         fit.second,
         fit.search_order or layered,
         result.edge_list,
+        gains=[change.variable for change in result.gain_list],
         free=() if fit.search_order else result.unresolved,
         total=len(fit.names),
         equal_noise=fit.equal_noise,
@@ -82,6 +85,7 @@ def order_criterion(
     order: Sequence[str],
     edges: Sequence[Edge],
     *,
+    gains: Sequence[str] = (),
     free: Sequence[str] = (),
     total: int | None = None,
     equal_noise: bool = False,
@@ -89,17 +93,19 @@ def order_criterion(
 ) -> float:
     """Extended BIC of changed edges along an order, relative to no change at all; 0 for `gamma` is the BIC.
 
+    `gains` are variables all effects on which are multiplied by a factor, which is one change.
     An undirected edge takes the direction that fits better. Variables in `free` come before all others; their
     order among themselves is open, and they go where they fit best. `total` counts those without moments too.
     """
     changed: dict[str, set[str]] = {name: set() for name in first.names}
     for edge in edges:
-        changed[edge.target].add(edge.source)
-        if not edge.directed:
+        if edge.gain_of is None and edge.target not in (gains if not edge.directed else ()):
+            changed[edge.target].add(edge.source)
+        if not edge.directed and edge.source not in gains:
             changed[edge.source].add(edge.target)
     rows, p = first.n + second.n, total or len(first.names)
     penalties = math.log(rows) / 2 + 2 * gamma * math.log(p), math.log(rows) / 2 + gamma * math.log(p)
-    judge = _Judge(first, second, changed, penalties[0], math.inf if equal_noise else penalties[1])
+    judge = _Judge(first, second, changed, frozenset(gains), penalties[0], penalties[1], equal_noise)
     left = list(free)
     cost = sum(judge.cost(name, [*free, *order[:t]]) for t, name in enumerate(order))
     while left:  # those whose order is free go where they cost least, the last one first
@@ -114,8 +120,10 @@ class _Judge:
     first: Moments
     second: Moments
     changed: dict[str, set[str]]  # causes, and ends of undirected edges, of each variable
+    gains: frozenset[str]
     penalty: float
     noise_penalty: float
+    equal_noise: bool
 
     def cost(self, name: str, earlier: Sequence[str]) -> float:
         """What the changes of one variable cost minus what they gain."""
@@ -128,10 +136,15 @@ class _Judge:
         changed = [place[other] for other in earlier if other in self.changed[name]]
         try:
             calm = regress_jointly(*about, (), False).squares
+            if name in self.gains and k > 1:
+                separate = not self.equal_noise
+                own = minus_loglik(regress_jointly(*about, changed, separate, gain=True).squares, n, separate)
+                penalty = self.penalty * (1 + len(changed)) + self.noise_penalty * separate
+                return (own - minus_loglik(calm, n, False)) * share + penalty
             one = regress_jointly(*about, changed, False).squares if changed else calm
             base, fitted = minus_loglik(calm, n, False), minus_loglik(one, n, False)
             cost = (fitted - base) * share + self.penalty * len(changed)
-            if (fitted - minus_loglik(one, n, True)) * share < SUSPECT * self.noise_penalty:
+            if self.equal_noise or (fitted - minus_loglik(one, n, True)) * share < SUSPECT * self.noise_penalty:
                 return cost
             two = minus_loglik(regress_jointly(*about, changed, True).squares, n, True)
         except np.linalg.LinAlgError:

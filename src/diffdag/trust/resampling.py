@@ -65,8 +65,8 @@ class Resamples:
         The edges of each fit: source and target by column number, and whether directed.
     failed : dict of int to str
         Fits that failed, by number, and why; their entry in `found` is empty.
-    noise, mean : tuple of tuples of int
-        Variables whose noise variance, and whose intercept, changed in each fit, by column number.
+    noise, mean, gain : tuple of tuples of int
+        Variables whose noise variance, intercept and gain changed in each fit, by column number.
     """
 
     names: tuple[str, ...]
@@ -76,6 +76,7 @@ class Resamples:
     failed: dict[int, str]
     noise: tuple[tuple[int, ...], ...] = ()
     mean: tuple[tuple[int, ...], ...] = ()
+    gain: tuple[tuple[int, ...], ...] = ()
 
     @property
     def answers(self) -> int:
@@ -109,8 +110,8 @@ class Resamples:
         columns = [field.name for field in fields(Share)]
         return pd.DataFrame([astuple(share) for share in self.shares], columns=columns)
 
-    def share_of(self, what: Literal["noise", "mean"]) -> dict[str, float]:
-        """Share of fits in which a variable's noise variance, or intercept, changed; for each found at all."""
+    def share_of(self, what: Literal["noise", "mean", "gain"]) -> dict[str, float]:
+        """Share of fits in which a variable's noise variance, intercept or gain changed, if in any."""
         counts = Counter(k for fit in getattr(self, what) for k in fit)
         return {self.names[k]: count / self.answers for k, count in counts.most_common()}
 
@@ -124,6 +125,7 @@ class Resamples:
             "rows": {"first": self.rows[0], "second": self.rows[1]},
             "failed": {str(number): why for number, why in self.failed.items()},
             "edges": [asdict(share) for share in self.shares],
+            "changed_gain": self.share_of("gain"),
             "changed_noise": self.share_of("noise"),
             "changed_mean": self.share_of("mean"),
         }
@@ -250,13 +252,14 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, refit: Refit, d
             warnings.simplefilter("ignore")  # the fit to all rows has warned already
             result = refit(Tables(first[parts[0]], second[parts[1]], drawing.names), search)
     except (ValueError, ArithmeticError) as error:  # also what so few distinct rows make of the arithmetic
-        return {"fit": number, "edges": [], "noise": [], "mean": [], "why": str(error)}
+        return {"fit": number, "edges": [], "noise": [], "mean": [], "gain": [], "why": str(error)}
     place = {name: k for k, name in enumerate(drawing.names)}
     return {
         "fit": number,
         "edges": [[place[edge.source], place[edge.target], edge.directed] for edge in result.edge_list],
         "noise": [place[change.variable] for change in result.noise_list],
         "mean": [place[change.variable] for change in result.mean_list],
+        "gain": [place[change.variable] for change in result.gain_list],
         "why": "",
     }
 
@@ -286,5 +289,5 @@ def _resamples(rows: list[Row], drawing: Drawing) -> Resamples:
         first = next(iter(failed.values()))
         raise NoneFitted(f"none of the resamples could be fitted; {few if short else ''}the first: {first}")
     found = tuple(tuple((i, j, directed) for i, j, directed in row["edges"]) for row in rows)
-    noise, mean = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean"))
-    return Resamples(drawing.names, drawing.kind, drawing.rows, found, failed, noise, mean)
+    others = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean", "gain"))
+    return Resamples(drawing.names, drawing.kind, drawing.rows, found, failed, *others)

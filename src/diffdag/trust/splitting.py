@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 from diffdag._base.arrays import BoolArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
-from diffdag.ordersearch.fit import Structure, edge_of
+from diffdag.ordersearch.fit import Structure
 from diffdag.results.difference import Difference
 from diffdag.results.records import Edge
 from diffdag.tables.align import Tables
@@ -125,7 +125,7 @@ def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[in
 def _measured_edges(structure: Structure, first: Moments, second: Moments) -> dict[tuple[str, str], Edge]:
     """Edges with Student's intervals from regressions along an order."""
     edges = {}
-    for i, causes in structure.causes.items():
+    for i in sorted(structure.gains.union(structure.causes)):
         earlier = structure.predecessors(i)
         if min(first.n, second.n) <= len(earlier) + 2:
             raise InputError(
@@ -134,11 +134,9 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
                 using(Option("max_variables")),
             )
         fit = structure.regression(first, second, i)
-        rows = first.n + second.n - 2 - len(earlier) - len(causes)
-        for u, j in enumerate(causes):
-            freedom = rows if i not in structure.separate else float(fit.freedom_delta[u])
-            reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * float(fit.error_delta[u])
-            edge = edge_of(structure.names, structure, fit, i, j)
-            delta = edge.delta or 0.0
+        freedoms = dict(zip((structure.names[j] for j in earlier), fit.freedom_delta.tolist(), strict=True))
+        for edge in structure.edges(i, fit):
+            delta, stderr = edge.delta or 0.0, edge.stderr or 0.0
+            reach = float(stdtrit(freedoms[edge.source], (1 + LEVEL) / 2)) * stderr
             edges[edge.source, edge.target] = replace(edge, low=delta - reach, high=delta + reach)
     return edges

@@ -42,20 +42,25 @@ template <typename Visit> void visit_sets(Landscape &landscape, std::size_t firs
     }
 }
 
-// Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable]. Bit p of
-// a change set says that the variances differ; of several pairs, in some pair.
+// Fill in the cost of every variable given every set of predecessors, and its change set, [set, variable]. The bit of the
+// variable itself says that its gain changes, bit p that the variances differ, bit p + 1 that the intercept changes; of
+// several pairs, in some pair. A constant stands before all sets and is not counted.
 inline void tabulate(Landscape &landscape, double *costs, std::int64_t *changes, Watch &watch) {
-    const std::size_t p = landscape.view().p;
-    Places order(p);
-    std::iota(order.begin(), order.end(), 0);
+    const std::size_t first = landscape.has_constant(), p = landscape.view().p - first;
+    Places order(p + first);
+    std::iota(order.begin() + static_cast<std::ptrdiff_t>(first), order.end(), 0);
+    if (first) order[0] = static_cast<std::int64_t>(p);
     landscape.take(order.data());
     std::size_t done = 0;
-    visit_sets(landscape, 0, p, [&](std::size_t members, std::size_t i, std::size_t t) {
+    visit_sets(landscape, first, p, [&](std::size_t members, std::size_t i, std::size_t t) {
         watch.look(static_cast<double>(++done) / static_cast<double>(p << (p - 1)));
         std::int64_t changed = 0;
         costs[members * p + i] = landscape.cost(t, true, [&](const Pair &pair, const Cost &own) {
-            changed |= std::int64_t{own.separate} << p;
-            for (std::size_t u = 0; u < own.changes; ++u) changed |= std::int64_t{1} << pair.changes()[u];
+            changed |= std::int64_t{own.separate} << p | std::int64_t{own.gain} << i;
+            for (std::size_t u = 0; u < own.changes; ++u) {
+                const auto cause = static_cast<std::size_t>(pair.changes()[u]);
+                changed |= std::int64_t{1} << (cause == p ? p + 1 : cause);
+            }
         });
         changes[members * p + i] = changed;
     });

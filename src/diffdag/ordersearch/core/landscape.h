@@ -19,6 +19,8 @@ class Landscape {
     }
 
     const View &view() const { return pairs_.front().view; }
+    // Whether the last variable is a constant, which precedes all others.
+    bool has_constant() const { return pairs_.front().has_constant(); }
 
     // Take an order, and work out the views along it.
     void take(const std::int64_t *order) {
@@ -64,8 +66,8 @@ class Landscape {
         for (Pair &pair : pairs_) pair.bar(barred);
     }
 
-    // What an order says, by variable: costs, changes [effect, cause] and whether variances differ; of several pairs,
-    // in some pair. Returned is the score, without the part that is the same for all orders.
+    // What an order says, by variable: costs, changes [effect, cause], with gains on the diagonal, and whether variances
+    // differ; of several pairs, in some pair. Returned is the score, without the part that is the same for all orders.
     double read(const std::int64_t *order, bool careful, double *costs, bool *changed, bool *separate) {
         const std::size_t p = view().p;
         take(order);
@@ -76,6 +78,7 @@ class Landscape {
             const std::size_t i = view().at(t);
             costs[i] = cost(t, careful, [&](const Pair &pair, const Cost &own) {
                 separate[i] |= own.separate;
+                changed[i * p + i] |= own.gain;
                 for (std::size_t u = 0; u < own.changes; ++u)
                     changed[i * p + static_cast<std::size_t>(pair.changes()[u])] = true;
             });

@@ -20,7 +20,7 @@ using Array = nb::ndarray<Number, nb::ndim<dimensions>, nb::c_contig, nb::device
 template <int dimensions> using Numbers = Array<const double, dimensions>;
 
 // Rows of the tables, by number of predecessors.
-enum { CHANGE, VARIANCE, FREE, INTERCEPT, PENALTIES };
+enum { CHANGE, VARIANCE, FREE, INTERCEPT, GAIN, PENALTIES };
 enum { PAYS, LOW, HIGH, CLOSE_LOW, CLOSE_HIGH, INTERCEPT_PAYS, LIMITS };
 
 void require(bool holds, const char *what) {
@@ -59,7 +59,7 @@ Landscape make_landscape(const Pairs &given, const Edge &barred = {}) {
         };
         landscape.add(of(first, 0), of(pooled, 0), p,
                       Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, INTERCEPT),
-                            of(table, FREE), of(limits, PAYS), of(limits, INTERCEPT_PAYS), of(limits, LOW),
+                            of(table, GAIN), of(table, FREE), of(limits, PAYS), of(limits, INTERCEPT_PAYS), of(limits, LOW),
                             of(limits, HIGH), of(limits, CLOSE_LOW), of(limits, CLOSE_HIGH), equal,
                             constant ? p - 1 : NOBODY});
     }
@@ -123,8 +123,8 @@ void weigh_changes(const Pairs &given, const Array<std::int64_t, 1> &order, cons
 void tabulate_costs(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
                     const nb::object &report) {
     Landscape landscape = make_landscape(given);
-    const std::size_t p = landscape.view().p;
-    require(p < 32, "fewer than 32 variables");
+    const std::size_t p = landscape.view().p - landscape.has_constant();
+    require(p > 0 && p < 32, "fewer than 32 variables");
     require(costs.shape(0) == std::size_t{1} << p && costs.shape(1) == p && changes.shape(0) == costs.shape(0) &&
                 changes.shape(1) == p,
             "costs, changes: by set and variable");

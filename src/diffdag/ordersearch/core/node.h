@@ -15,11 +15,13 @@
 // nothing has to change; that is seen at a glance by comparing two rows.
 //
 // One of the variables may be a constant, which precedes all others: its coefficients are the intercepts, and have a
-// penalty of their own.
+// penalty of their own. Or all effects are multiplied by one factor, at one penalty that sets intercept and variance
+// free too, beside a few that change otherwise (gain.h).
 #pragma once
 
 #include "change_set.h"
 #include "columns.h"
+#include "gain.h"
 
 namespace diffdag {
 
@@ -32,13 +34,14 @@ constexpr double HOPELESS = 0.5;      // there they are given up if they lack th
 // The share of their penalty that two variances have to gain at the solution for one, to be looked at closely.
 inline double suspect(std::size_t t) { return t <= MANY ? 0.25 : 0.5; }
 
+constexpr double NEVER = std::numeric_limits<double>::infinity();
 constexpr double NEGLIGIBLE = 1e-3;   // differences of costs up to this are not worth another round
 
 // What the score is made of, by number of predecessors.
 struct Rules {
     double n1, n2;
     const double *change, *variance;        // penalties of a changed coefficient, of a changed variance
-    const double *intercept;                // and of a changed intercept
+    const double *intercept, *gain;         // and of a changed intercept, of a changed gain
     const double *free;                     // rows that the coefficients leave free
     const double *pays, *intercept_pays;    // the share of rss that a change of either has to remove
     const double *low, *high;               // shares of the residual in the first condition between which one
@@ -53,16 +56,13 @@ struct Cost {
     double value = 0.0;
     std::size_t changes = 0;
     bool separate = false;  // whether the variances differ
+    bool gain = false;      // whether all effects are multiplied by a factor, besides; then the intercept is free
 };
 
-// An effect that must not change; of nobody if all may.
+// An effect that must not change, nor the gain of what it acts on; of nobody if all may. Where cause and effect are the
+// same only the gain must not.
 struct Barred {
     std::size_t effect = NOBODY, cause = NOBODY;
-};
-
-// Residual sums of squares in the two conditions.
-struct Residuals {
-    double first, second;
 };
 
 // Inner products of the candidates at position t with one variance for both conditions.
@@ -169,7 +169,7 @@ class Pair {
     const View &view = view_;
 
     Pair(const double *first, const double *pooled, std::size_t p, const Rules &rules)
-        : view_(first, pooled, p), rules_(rules), columns_(p), set_(p, EXHAUSTIVE), weighted_(view), solved_(p), shift_(p), kept_(p + 1) {}
+        : view_(first, pooled, p), rules_(rules), columns_(p), set_(p, EXHAUSTIVE), weighted_(view), gain_(p), solved_(p), shift_(p), kept_(p + 1) {}
     Pair(Pair &&) = delete;  // the geometry refers to the view
 
     // Take an order, and work out the view along it.
@@ -186,6 +186,7 @@ class Pair {
         columns_.before_swap(view_, t);
         view_.swap(t);
     }
+    bool has_constant() const { return rules_.constant != NOBODY; }
     // The changes at the position looked at last.
     const Places &changes() const { return set_.chosen; }
 
@@ -211,16 +212,36 @@ class Pair {
         set_.barred = barred_.effect == view.at(t) ? barred_.cause : NOBODY;
         if (nothing_pays(t, rules_.low, rules_.high)) return {};
         const double penalty = shared_fit(t, 0);
-        const double one = cost_of_one(set_.left, t) + penalty;
-        if (rules_.equal) return {one, set_.size, false};
-        const double two = cost_of_two(shared_residuals(t), t) + penalty + rules_.variance[t];
-        return {std::min(one, two), set_.size, two < one};
+        Cost best{cost_of_one(set_.left, t) + penalty, set_.size, false};
+        if (!rules_.equal) {
+            const double two = cost_of_two(shared_residuals(t), t) + penalty + rules_.variance[t];
+            if (two < best.value) best = {two, set_.size, true};
+        }
+        return or_gain(t, best, fitted(best, t), false);
     }
 
     Cost full(std::size_t t) {
         set_.barred = barred_.effect == view.at(t) ? barred_.cause : NOBODY;
+        const bool calm = nothing_pays(t, rules_.close_low, rules_.close_high) && !jointly(t);
+        const Cost best = calm ? Cost{} : without_gain(t);
+        if (t <= EXHAUSTIVE) return or_gain(t, best, free_cost(t), true);
+        return or_gain(t, best, gain_pays(t) ? best.value - rules_.gain[t] : fitted(best, t), true);
+    }
+
+  private:
+    View view_;
+    Rules rules_;
+    Columns columns_;
+    ChangeSet set_;
+    WeightedGeometry weighted_;
+    Gain gain_;
+    Barred barred_;
+    Vector solved_, shift_;  // what changed effects, or weights, do to the shared coefficients
+    Places kept_;
+
+    // The best changes of coefficients and variance, without a gain.
+    Cost without_gain(std::size_t t) {
         const double extra = rules_.variance[t];
-        if (nothing_pays(t, rules_.close_low, rules_.close_high) && !jointly(t)) return {};
         double penalty = shared_fit(t, EXHAUSTIVE);
         Cost best{cost_of_one(set_.left, t) + penalty, set_.size, false};
         if (rules_.equal) return best;
@@ -255,15 +276,128 @@ class Pair {
         return best;
     }
 
-  private:
-    View view_;
-    Rules rules_;
-    Columns columns_;
-    ChangeSet set_;
-    WeightedGeometry weighted_;
-    Barred barred_;
-    Vector solved_, shift_;  // what changed effects, or weights, do to the shared coefficients
-    Places kept_;
+    // What changes cost without penalties. Those not among them do not pay one by one, so that hardly any fit costs less.
+    double fitted(const Cost &cost, std::size_t t) const {
+        double penalty = cost.separate ? rules_.variance[t] : 0.0;
+        for (std::size_t u = 0; u < cost.changes; ++u)
+            penalty += static_cast<std::size_t>(set_.chosen[u]) == rules_.constant ? rules_.intercept[t] : rules_.change[t];
+        return cost.value - penalty;
+    }
+
+    // What two separate regressions cost without penalties: no fit costs less.
+    double free_cost(std::size_t t) {
+        const Residuals both = free_residuals(t);
+        return rules_.equal ? cost_of_one(both.first + both.second, t) : cost_of_two(both, t);
+    }
+
+    // Whether a factor on what the shared coefficients explain, f, would pay: then D1 f is one more regressor.
+    bool gain_pays(std::size_t t) const {
+        const std::size_t y = view.at(t);
+        const double r = view.length(t);
+        const double inner = view.Y[t][y] - r * view.K[t][t];
+        double width = view.own[y][y] - r * (2 * view.Y[t][y] - r * view.K[t][t]);
+        for (std::size_t s = 0; s < t; ++s) {
+            const double part = view.Y[s][y] - r * view.K[t][s];
+            width -= part * part;
+        }
+        return inner * inner > -std::expm1(-2 * rules_.gain[t] / rules_.free[t]) * width;
+    }
+
+    // What a fit with a gain costs, but for what changes besides.
+    double cost_of(const Gain::Fit &fit, std::size_t t) const {
+        const double share = rules_.free[t] / rules_.rows();
+        if (share * gain_.presence(fit, !rules_.equal) < 2 * rules_.change[t]) return NEVER;
+        return likelihood_of(fit.both, t) + rules_.gain[t] + gain_.chance(fit, !rules_.equal, share, 2 * rules_.gain[t]);
+    }
+    double likelihood_of(const Residuals &both, std::size_t t) const {
+        return rules_.equal ? cost_of_one(both.first + both.second, t) : cost_of_two(both, t);
+    }
+    // The loss of a gain that costs so much without penalties.
+    double loss_of(double cost, std::size_t t) const {
+        const double r = view.length(t), rows = rules_.rows();
+        return 2 * rows / rules_.free[t] * cost + rows * std::log(r * r / rows);
+    }
+
+    // The best cost if all effects may be multiplied by a factor, if that is less; carefully, with others besides. Without
+    // penalties it can hardly cost less than `least`.
+    Cost or_gain(std::size_t t, Cost best, double least, bool careful) {
+        least += rules_.gain[t];
+        if (least > best.value || barred_.effect == view.at(t)) return best;
+        const std::size_t reach = careful ? Gain::FAR : Gain::NEAR;
+        if (!gain_.look(view, t, rules_.constant, rules_.n1, rules_.n2, reach)) return best;
+        const Gain::Fit fit = gain_.best(!rules_.equal, careful ? NEVER : loss_of(best.value - rules_.gain[t], t));
+        if (likelihood_of(fit.both, t) + rules_.gain[t] < best.value)
+            if (const double cost = cost_of(fit, t); cost < best.value) best = {cost, 0, !rules_.equal, true};
+        return careful && least + rules_.change[t] < best.value ? or_gain_with_changes(t, best, least, fit) : best;
+    }
+
+    // The best cost if some effects change besides a gain, if that is less: one after the other, each with the factor
+    // that is best then. Where predecessors are many, those are tried that seem best given the last factor.
+    Cost or_gain_with_changes(std::size_t t, Cost best, double least, Gain::Fit fit) {
+        kept_ = set_.chosen;
+        Places causes;
+        const std::size_t most = std::min(Gain::BESIDE, gain_.predecessors() - 2);  // at least two are multiplied
+        while (causes.size() < most) {
+            least += rules_.change[t];
+            if (least > best.value) break;
+            const std::size_t last = causes.size();
+            causes.push_back(0);
+            if (t <= EXHAUSTIVE) {
+                double lowest = NEVER;
+                std::int64_t strongest = 0;
+                for (std::size_t s = 0; s < t; ++s) {
+                    causes[last] = view.order[s];
+                    if (view.at(s) == rules_.constant || std::find(causes.begin(), causes.end(), view.order[s]) != causes.begin() + static_cast<std::ptrdiff_t>(last)) continue;
+                    const double loss = gain_.beside(view, t, causes.data(), causes.size(), !rules_.equal).loss;
+                    if (loss < lowest) {
+                        lowest = loss;
+                        strongest = view.order[s];
+                    }
+                }
+                causes[last] = strongest;
+            } else {
+                changes_beside(fit, t);
+                causes.clear();
+                for (std::size_t u = 0; u < set_.size && causes.size() <= last; ++u)
+                    if (static_cast<std::size_t>(set_.chosen[u]) != rules_.constant) causes.push_back(set_.chosen[u]);
+                if (causes.size() <= last) break;
+            }
+            fit = gain_.beside(view, t, causes.data(), causes.size(), !rules_.equal);
+            const double cost = cost_of(fit, t) + static_cast<double>(causes.size()) * rules_.change[t];
+            if (cost < best.value) {
+                best = {cost, causes.size(), !rules_.equal, true};
+                std::copy(causes.begin(), causes.end(), kept_.begin());
+            }
+        }
+        set_.chosen = kept_;
+        return best;
+    }
+
+    // Choose which effects change besides, given a factor: with the second condition's variable divided by it, the
+    // coefficients are shared again.
+    void changes_beside(const Gain::Fit &fit, std::size_t t) {
+        const std::size_t y = view.at(t), p = view.p;
+        const double c = std::cos(fit.angle), s = std::sin(fit.angle), rows = rules_.rows();
+        const double whole = fit.both.first + fit.both.second;
+        const double u1 = rules_.equal ? rows / whole : rules_.n1 / fit.both.first;
+        const double u2 = rules_.equal ? rows / whole : rules_.n2 / fit.both.second;
+        set_.size = 0;
+        if (std::min(std::abs(c), std::abs(s)) < Gain::LEAST) return;
+        weighted_.weigh(u1 * c * c, u2 * s * s, t);
+        for (std::size_t k = 0; k < t; ++k) shift_[k] = u1 * c * view.Y[k][y] + u2 * s * (view.R[k][y] - view.Y[k][y]);
+        weighted_.solve_lower(shift_.data());
+        const double rss = u1 * view.own[y][y] + u2 * (view.pooled[y][y] - view.own[y][y]) - dot(shift_.data(), shift_.data(), t);
+        weighted_.solve_upper(shift_.data());
+        for (std::size_t k = 0; k < p; ++k) set_.g[k] = 0.0;
+        subtract_rows(set_.g.data(), shift_.data(), view.Y, t, p);
+        for (std::size_t k = 0; k < p; ++k) {
+            set_.g[k] = u1 * c * (view.own[k][y] + c * set_.g[k]);
+            set_.width[k] = weighted_.least_width(k);
+        }
+        std::fill(set_.exact.begin(), set_.exact.end(), false);
+        const double scale = rows / rules_.free[t];
+        select({t, rss, 0.0, scale * rules_.change[t], 0.0, rules_.constant}, weighted_, 0);
+    }
 
     // Whether nothing has to change at position t: no coefficient by itself, nor the variance.
     bool nothing_pays(std::size_t t, const double *low, const double *high) const {

@@ -29,8 +29,9 @@ struct Plan {
 // variable (Zobrist 1970).
 class Memory {
   public:
-    Memory(const View &view, Random &random) : code_(view.p), sets_(view.p + 1), slots_(SLOTS) {
-        for (auto &code : code_) code = random.bits();
+    // The last variable is a constant, or not: it precedes all, and tells no sets apart.
+    Memory(const View &view, Random &random, bool constant) : code_(view.p), sets_(view.p + 1), slots_(SLOTS) {
+        for (std::size_t k = 0; k + constant < view.p; ++k) code_[k] = random.bits();
         for (std::size_t t = 0; t < view.p; ++t) sets_[t + 1] = sets_[t] ^ code_[view.at(t)];
     }
 
@@ -64,7 +65,7 @@ class Walker {
     // before[a, b]: a has to precede b.
     Walker(Landscape &landscape, const bool *before, const Plan &plan, Watch &watch)
         : land_(landscape), before_(before), plan_(plan), watch_(watch), random_(plan.seed), p_(landscape.view().p),
-          cost_(p_) {}
+          first_(landscape.has_constant()), cost_(p_) {}
 
     // Anneal and insert with quick costs, twice; then insert carefully, with full costs, and put windows in order. Only
     // restless variables are inserted, and those that their moves concern. `order` is changed in place.
@@ -73,7 +74,7 @@ class Walker {
         land_.take(order);
         double best = total();
         for (std::size_t leg = 0; leg < 2; ++leg) {
-            if (plan_.steps[leg] > 0 && p_ > 1) {
+            if (plan_.steps[leg] > 0 && p_ > 1 + first_) {
                 restless_.assign(p_, true);
                 anneal(plan_.steps[leg], leg == 0 ? HOT : WARM);
             }
@@ -101,7 +102,7 @@ class Walker {
     const Plan &plan_;
     Watch &watch_;
     Random random_;
-    std::size_t p_;
+    std::size_t p_, first_;  // variables; the first position of one that is not a constant
     Vector cost_;  // at each position
     std::vector<bool> restless_;
     Places about_;
@@ -152,14 +153,14 @@ class Walker {
     void anneal(std::size_t steps, double hot) {
         Vector upper(p_), lower(p_);
         std::vector<bool> known(p_, false);
-        Memory memory(view(), random_);
+        Memory memory(view(), random_, first_ > 0);
         for (std::size_t t = 0; t < p_; ++t) cost_[t] = land_.cost(t, false);
         double heat = 1 / (hot * plan_.unit);
         const double cooling = std::exp(std::log(hot / COLD) / static_cast<double>(steps));
         for (std::size_t step = 0; step < steps; ++step) {
             watch_.look(static_cast<double>(step) / static_cast<double>(steps));
             heat *= cooling;
-            const std::size_t t = random_.below(p_ - 1);
+            const std::size_t t = first_ + random_.below(p_ - 1 - first_);
             if (precedes(view().at(t), view().at(t + 1))) continue;
             bool swapped = false;
             if (!known[t]) {
@@ -176,7 +177,7 @@ class Walker {
                 std::swap(upper[t], cost_[t]);
                 std::swap(lower[t], cost_[t + 1]);
                 known[t + 1] = false;
-                if (t > 0) known[t - 1] = false;
+                if (t > first_) known[t - 1] = false;
                 land_.refresh();
             } else if (swapped) {
                 land_.swap(t);
@@ -197,14 +198,14 @@ class Walker {
     // Put the variables of each window of neighbours, half overlapping, in their best order by dynamic programming;
     // whether any moved. Those of the windows that did become restless.
     bool reorder_windows() {
-        const std::size_t width = std::min(plan_.window, p_);
+        const std::size_t width = std::min(plan_.window, p_ - first_);
         if (width < 2) return false;
         const std::size_t sets = std::size_t{1} << width;
         Vector costs(sets * width), scores(sets);
         Places variables(width), best(width);
         const auto before = std::make_unique<bool[]>(width * width);
         bool moved = false;
-        for (std::size_t first = 0;; first = std::min(first + width / 2, p_ - width)) {
+        for (std::size_t first = first_;; first = std::min(first + width / 2, p_ - width)) {
             double now = 0.0;
             for (std::size_t k = 0; k < width; ++k) {
                 now += land_.cost(first + k, true);
@@ -232,11 +233,9 @@ class Walker {
     // cost at a position, those that it is about become restless.
     bool insert_each(bool careful, double far) {
         bool moved = false;
-        std::vector<std::size_t> turns(p_);
-        for (std::size_t t = 0; t < p_; ++t) {
-            cost_[t] = land_.cost(t, careful);
-            turns[t] = t;
-        }
+        std::vector<std::size_t> turns(p_ - first_);
+        for (std::size_t t = 0; t < p_; ++t) cost_[t] = land_.cost(t, careful);
+        std::iota(turns.begin(), turns.end(), 0);
         random_.shuffle(turns);
         for (const std::size_t v : turns) {
             if (!restless_[v]) continue;
@@ -260,7 +259,7 @@ class Walker {
         for (const bool later : {true, false}) {
             double rise = 0.0, own = cost_[start];
             std::size_t at = start;
-            while (later ? at + 1 < p_ : at > 0) {
+            while (later ? at + 1 < p_ : at > first_) {
                 if (!(rise < far)) break;
                 watch_.look(1.0);
                 const std::size_t next = later ? at + 1 : at - 1, other = view().at(next);

@@ -14,7 +14,14 @@ from diffdag.report.html.websvg import Drawing, draw, swatch
 from diffdag.report.layout.picture import Picture
 from diffdag.report.layout.theme import DASHES
 from diffdag.report.text import short_labels
-from diffdag.report.words import difference_words, edge_words, mean_words, noise_words
+from diffdag.report.words import (
+    difference_words,
+    edge_words,
+    gain_effects,
+    gain_words,
+    mean_words,
+    noise_words,
+)
 from diffdag.results.records import Edge
 
 if TYPE_CHECKING:
@@ -143,7 +150,8 @@ def _data(
 
 def _notes(result: Difference, name: str) -> list[str]:
     """What else is known of a variable."""
-    notes = [f"Noise variance changed: {noise_words(c)}" for c in result.noise_list if c.variable == name]
+    notes = [gain_words(c, gain_effects(result, c)) for c in result.gain_list if c.variable == name]
+    notes += [f"Noise variance changed: {noise_words(c)}" for c in result.noise_list if c.variable == name]
     notes += [f"Intercept changed: {mean_words(c)}" for c in result.mean_list if c.variable == name]
     if name in result.unresolved:
         notes.append("Its place in the causal order is not identified")
@@ -158,6 +166,7 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         (f"Effect in {second}", row["second"]),
         (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
+        ("Explained by", "" if edge.gain_of is None else f"the gain of {fmt.printable(edge.gain_of)}"),
         ("Confidence", row["confidence"]),
     ]
     facts += [

@@ -152,6 +152,8 @@ def _context(result: Difference) -> dict[str, Any]:
         "headline": _headline(result),
         "difference": words.difference_words(result),
         "compared": samples_line(result),
+        "gains": [words.gain_cells(result, change) for change in result.gain_list],
+        "gains_sure": any(change.confidence is not None for change in result.gain_list),
         "noise": [words.noise_cells(change) for change in result.noise_list],
         "noise_sure": any(change.confidence is not None for change in result.noise_list),
         "means": [words.mean_cells(change) for change in result.mean_list],

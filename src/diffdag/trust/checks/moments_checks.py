@@ -211,8 +211,9 @@ def check_means(
         return Check("means", True, "no variable's mean was seen to move", least, limit)
     strongest = moved[np.argsort(pvalues[moved], kind="stable")]
     says = (
-        f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions, which effects "
-        "and covariances do not show; see the changed intercepts for those of them whose own mean moved"
+        f"the mean of {join_names(names[k] for k in strongest)} moved between the conditions; see the changed "
+        "intercepts for those of them whose own mean moved, and remember that a bent effect looks changed "
+        "where the range of its cause moved"
     )
     return Check("means", False, says, least, limit)
 

@@ -10,7 +10,7 @@ That pays for two changes, and for others where they pay. `check_reversals` comp
 such pair with the best one that has none, in penalties of a change. Up to 12 variables all orders are
 compared, by the tables of dynamic programming: least costs of the variables in A, in any order, and of all
 behind the pair. Beyond, the pairs tried are those that changed, at two places in the order found, and most
-reversals are missed.
+reversals are missed. Intercepts are free.
 """
 
 from __future__ import annotations
@@ -105,9 +105,8 @@ class AllOrders:
     def _bounds(self, enough: float) -> dict[Pair, tuple[IntArray, FloatArray]]:
         """For each pair, sets before it and what a reversal there costs at least: what free fits leave."""
         rules, p = self.problem.rules, self.problem.p
-        one = _log_determinants(self.problem.first)
-        two = _log_determinants(self.problem.pooled - self.problem.first)
-        both = _log_determinants(self.problem.pooled)
+        first, pooled = self.problem.first[:p, :p], self.problem.pooled[:p, :p]
+        one, two, both = map(_log_determinants, (first, pooled - first, pooled))
         rows = rules.n1 + rules.n2
         sizes = np.array([bin(k).count("1") for k in range(1 << p)])
         masks = np.arange(1 << p)
@@ -121,7 +120,7 @@ class AllOrders:
                 constant = 2 * (
                     rows * math.log(rows) - rules.n1 * math.log(rules.n1) - rules.n2 * math.log(rules.n2)
                 )
-                at = sizes[sets] + 1
+                at = sizes[sets] + 2
                 share = rules.table[2, at] / rows
                 least = share * (gain + constant) / 2 + 2 * rules.table[0, at]
                 least += self.before[sets] + self.behind[sets | pair]
@@ -169,7 +168,7 @@ def block_cost(problem: Problem, others: list[int], i: int, j: int) -> float:
     reference = float(root[-1, -1] * root[-2, -2])
     ends = ((i, j, 1), (j, i, 0))  # and the condition in which the second does not act on the first
     costs = [_node_cost(problem, others, *end, reference) for end in ends]
-    return 2 * float(problem.rules.table[0, len(others) + 1]) + sum(costs)
+    return 2 * float(problem.rules.table[0, len(others) + 2]) + sum(costs)
 
 
 def _node_cost(
@@ -179,7 +178,7 @@ def _node_cost(
 
     Coefficients of others differ between the conditions where that pays, as seen one at a time.
     """
-    rules, at, k = problem.rules, len(others) + 1, len(others)
+    rules, at, k = problem.rules, len(others) + 2, len(others)  # the constant precedes all
     penalty, variance, free = (float(rules.table[row, at]) for row in range(3))
     both = [problem.first.copy(), problem.pooled - problem.first]
     both[absent][cause] = both[absent][:, cause] = 0.0

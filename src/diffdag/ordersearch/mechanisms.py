@@ -1,0 +1,67 @@
+"""Which gains, noise variances and intercepts a result reports, along the order that the search found.
+
+The search lets a variance differ, or an intercept, for little, because edges would be wrong otherwise.
+Reported is one whose test in the regression along the order, taken for a likelihood ratio, passes
+``a + b sqrt(p)``: where nothing changed, a search over orders finds places in which the chance of many
+variables comes together in one. An intercept is compared where all predecessors have their common mean.
+P-values are those of one regression; they do not know of the search.
+
+The constants were chosen in docs/dev/constants.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from scipy.special import chdtrc
+
+from diffdag.model.regression import JointRegression, equal_variances
+from diffdag.results.records import GainChange, MeanChange, NoiseChange
+
+if TYPE_CHECKING:
+    from diffdag.ordersearch.fit import OrderFit, Structure
+
+# What a changed variance, and a changed intercept, have to gain to be reported.
+NOISE_A, NOISE_B = 2.0, 2.4
+MEAN_A, MEAN_B = 2.0, 2.1
+
+
+def level(a: float, b: float, p: int) -> float:
+    """The level of a test of one variable among p."""
+    return float(chdtrc(1, 2 * (a + b * math.sqrt(p))))
+
+
+def changed_gains(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[GainChange]:
+    """Variables all effects on which are multiplied by a factor."""
+    for i in sorted(structure.gains):
+        fit = regressions[i]
+        if fit.gain is not None:
+            yield GainChange(structure.names[i], fit.gain.value, fit.gain.stderr, fit.gain_pvalue)
+
+
+def changed_noise(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[NoiseChange]:
+    """Variables whose noise variance changed."""
+    limit = level(NOISE_A, NOISE_B, len(structure.names))
+    for i in sorted(structure.separate):
+        fit = regressions[i]
+        one, two = fit.variance_first, fit.variance_second
+        pvalue = float(equal_variances(one / two, *fit.freedom))
+        if pvalue <= limit:
+            yield NoiseChange(structure.names[i], one, two, one / two, pvalue)
+
+
+def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
+    """Variables whose intercept changed; if intercepts were free in the search, all are looked at."""
+    structure, first, second = fit.structure, fit.first, fit.second
+    limit = level(MEAN_A, MEAN_B, len(structure.names))
+    for i in (
+        range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted | structure.gains)
+    ):
+        known = fit.regressions.get(i) or structure.regression(first, second, i)
+        if known.shift.pvalue <= limit:
+            means = float(first.mean[i]), float(second.mean[i])
+            yield MeanChange(
+                structure.names[i], *means, known.shift.value, known.shift.stderr, known.shift.pvalue
+            )
