@@ -19,7 +19,7 @@ from diffdag.ordersearch.rules import CHANGE, FREE, GAIN, INTERCEPT, VARIANCE
 from diffdag.ordersearch.search import _walk_many, read_order, search_orders, walk_from
 
 ANGLES = np.linspace(-math.pi / 2, math.pi / 2, 361)
-EXACT, SUBSPACE = 12, 10  # with more slopes than the first, the core looks at so many directions
+EXACT, SUBSPACE = 12, 12  # with more slopes than the first, the core looks at so many directions
 ROUNDS = 20  # of weights, at one angle
 LEAST = 0.02  # multiple of the slopes, in either condition
 

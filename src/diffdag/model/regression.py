@@ -167,16 +167,19 @@ def regress_jointly(
         error_delta * unit,
         freedom_delta,
         Estimate(*shift),
-        **(_gain(theta, k, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
+        **(_gain(theta, k, model.extra, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
     )
 
 
-def _gain(theta: FloatArray, k: int, stderrs: FloatArray, freedoms: FloatArray) -> dict[str, Any]:
+def _gain(
+    theta: FloatArray, k: int, extra: list[int], stderrs: FloatArray, freedoms: FloatArray
+) -> dict[str, Any]:
     """What the angle and the slopes say about a gain."""
     angle, error, freedom = float(theta[k]), float(stderrs[k]), float(freedoms[k])
     factor = math.tan(angle)
     apart = (angle - math.pi / 4 + math.pi / 2) % math.pi - math.pi / 2
     sizes = np.abs(theta[:k]) / stderrs[:k]
+    sizes[extra] = 0.0
     least = np.maximum(stdtrit(freedoms[:k], 1 - NOT_ZERO / 2 / k), NOT_SMALL * sizes.max())
     return {
         "gain": Estimate(factor, error * (1 + factor**2), freedom),
@@ -201,7 +204,10 @@ class _Coefficients:
     def weights(self, theta: FloatArray) -> FloatArray:
         """Coefficients in the two conditions."""
         both: FloatArray = np.outer(self.multiples(theta), theta[: self.k])
-        both[0, self.extra] += theta[self.k + self.gain :]
+        if self.gain:  # they are free in both, so that others may vanish in either
+            both[0, self.extra], both[1, self.extra] = theta[self.extra], theta[self.k + 1 :]
+        else:
+            both[0, self.extra] += theta[self.k :]
         return both
 
     def jacobians(self, theta: FloatArray) -> FloatArray:
@@ -211,7 +217,9 @@ class _Coefficients:
         out[0, range(k), range(k)], out[1, range(k), range(k)] = c, s
         if self.gain:
             out[:, :, k] = np.outer([-s, c], theta[:k])
-        out[0, self.extra, range(k + self.gain, len(theta))] = 1.0
+            out[:, self.extra] = 0.0
+            out[0, self.extra, self.extra] = 1.0
+        out[int(self.gain), self.extra, range(k + self.gain, len(theta))] = 1.0
         return out
 
     def at(self, angle: float, scatters: FloatArray, variances: FloatArray) -> FloatArray:

@@ -39,9 +39,9 @@ struct Residuals {
 class Gain {
   public:
     static constexpr std::size_t EXACT = 12;  // up to so many predecessors all directions are looked at,
-    static constexpr std::size_t FAR = 5, NEAR = 2;   // with more, powers of K up to this one, less one
+    static constexpr std::size_t FAR = 6, NEAR = 2;   // with more, powers of K up to this one, less one
     static constexpr std::size_t MOST = 12;   // coordinates
-    static constexpr std::size_t BESIDE = 4;  // effects that may change beside a gain
+    static constexpr std::size_t BESIDE = 2;  // effects that may change beside a gain
     static constexpr std::size_t ANGLES = 16;
     static constexpr double LEAST = 0.02;     // multiple of the slopes, in either condition
     static constexpr double PI = 3.14159265358979323846;
@@ -81,40 +81,12 @@ class Gain {
     // The best factor, with two variances or one; or one nearby if the loss will not fall below `enough`.
     Fit best(bool separate, double enough) const { return best(free_, separate, enough); }
 
-    // The best factor if the effects of some causes change besides.
+    // The best factor if the effects of some causes change besides: these are eliminated from both conditions.
     Fit beside(const View &view, std::size_t t, const std::int64_t *causes, std::size_t count, bool separate) {
-        const std::size_t y = view.at(t), m = slopes_;
-        Products mode = products_;
-        // Of each cause, what is left of it in the first condition outside the constant and the causes before it: its
-        // inner products with the slopes, the variable, the other causes.
-        double inner[BESIDE][MOST], target[BESIDE], among[BESIDE][BESIDE];
-        const double one = constant_ ? view.K[0][0] : 1.0;
-        for (std::size_t u = 0; u < count; ++u) {
-            const auto j = static_cast<std::size_t>(causes[u]);
-            const double mean = constant_ ? view.Y[0][j] / one : 0.0;
-            for (std::size_t s = 0; s < t; ++s) image_[s] = view.Y[s][j] - (constant_ ? mean * view.K[s][0] : 0.0);
-            for (std::size_t k = 0; k < m; ++k) inner[u][k] = along(k, image_.data(), t);
-            target[u] = view.own[j][y] - (constant_ ? mean * view.Y[0][y] : 0.0);
-            for (std::size_t v = 0; v < count; ++v) {
-                const auto l = static_cast<std::size_t>(causes[v]);
-                among[u][v] = view.own[j][l] - (constant_ ? mean * view.Y[0][l] : 0.0);
-            }
-        }
-        for (std::size_t u = 0; u < count; ++u) {
-            const double length = std::max(among[u][u], 1e-300);
-            for (std::size_t k = 0; k < m; ++k) {
-                for (std::size_t l = 0; l < m; ++l) mode.G1[k][l] -= inner[u][k] * inner[u][l] / length;
-                mode.g1[k] -= inner[u][k] * target[u] / length;
-            }
-            mode.yy1 -= target[u] * target[u] / length;
-            for (std::size_t v = u + 1; v < count; ++v) {
-                const double share = among[v][u] / length;
-                for (std::size_t k = 0; k < m; ++k) inner[v][k] -= share * inner[u][k];
-                target[v] -= share * target[u];
-                for (std::size_t w = u + 1; w < count; ++w) among[v][w] -= share * among[u][w];
-            }
-        }
-        beside_ = reduced(mode);
+        Products left = products_;
+        eliminate(view, t, causes, count, false, left.G1, left.g1, left.yy1);
+        eliminate(view, t, causes, count, true, left.G2, left.g2, left.yy2);
+        beside_ = reduced(left);
         return best(beside_, separate, std::numeric_limits<double>::infinity());
     }
 
@@ -163,12 +135,14 @@ class Gain {
     static double multiple(double x) { return std::abs(x) < LEAST ? std::copysign(LEAST, x) : x; }
 
     Fit best(const Mode &mode, bool separate, double enough) const {
-        double u1 = 1.0, u2 = 1.0;
+        double u1, u2;
         Fit fit;
         std::array<double, ANGLES> slope;
         std::array<std::pair<double, double>, ANGLES> weights;
         std::size_t lowest = 0;
         for (std::size_t k = 0; k < ANGLES; ++k) {
+            u1 = separate ? n1_ / mode.yy1 : 1.0;
+            u2 = separate ? n2_ / mode.yy2 : 1.0;
             const Fit now = profile(mode, angle_of(k), separate, u1, u2, slope[k], COARSE);
             weights[k] = {u1, u2};
             if (k == 0 || now.loss < fit.loss) {
@@ -326,6 +300,45 @@ class Gain {
         return fit;
     }
 
+    // Take from the inner products of one condition what some causes explain there.
+    void eliminate(const View &view, std::size_t t, const std::int64_t *causes, std::size_t count, bool second,
+                   double (*G)[MOST], double *g, double &yy) {
+        // q_s' X_j, and X_j' X_l, within the condition.
+        const auto along_q = [&](std::size_t s, std::size_t j) { return second ? view.R[s][j] - view.Y[s][j] : view.Y[s][j]; };
+        const auto product = [&](std::size_t j, std::size_t l) { return second ? view.pooled[j][l] - view.own[j][l] : view.own[j][l]; };
+        const double one = !constant_ ? 1.0 : second ? 1.0 - view.K[0][0] : view.K[0][0];
+        const std::size_t y = view.at(t), m = slopes_;
+        // Of each cause, what is left of it outside the constant and the causes before it: its inner products with the
+        // slopes, the variable, the other causes.
+        double inner[BESIDE][MOST], target[BESIDE], among[BESIDE][BESIDE];
+        for (std::size_t u = 0; u < count; ++u) {
+            const auto j = static_cast<std::size_t>(causes[u]);
+            const double mean = constant_ ? along_q(0, j) / one : 0.0;
+            for (std::size_t s = from_; s < t; ++s)
+                image_[s] = along_q(s, j) - (constant_ ? mean * (second ? -view.K[s][0] : view.K[s][0]) : 0.0);
+            for (std::size_t k = 0; k < m; ++k) inner[u][k] = along(k, image_.data(), t);
+            target[u] = product(j, y) - (constant_ ? mean * along_q(0, y) : 0.0);
+            for (std::size_t v = 0; v < count; ++v) {
+                const auto l = static_cast<std::size_t>(causes[v]);
+                among[u][v] = product(j, l) - (constant_ ? mean * along_q(0, l) : 0.0);
+            }
+        }
+        for (std::size_t u = 0; u < count; ++u) {
+            const double length = std::max(among[u][u], 1e-300);
+            for (std::size_t k = 0; k < m; ++k) {
+                for (std::size_t l = 0; l < m; ++l) G[k][l] -= inner[u][k] * inner[u][l] / length;
+                g[k] -= inner[u][k] * target[u] / length;
+            }
+            yy -= target[u] * target[u] / length;
+            for (std::size_t v = u + 1; v < count; ++v) {
+                const double share = among[v][u] / length;
+                for (std::size_t k = 0; k < m; ++k) inner[v][k] -= share * inner[u][k];
+                target[v] -= share * target[u];
+                for (std::size_t w = u + 1; w < count; ++w) among[v][w] -= share * among[u][w];
+            }
+        }
+    }
+
     // Coordinates in which the sum of both is the identity, by Cholesky; and the first tridiagonal, by Householder.
     Mode reduced(const Products &from) const {
         const std::size_t n = slopes_;
@@ -338,7 +351,7 @@ class Gain {
                 double value = from.G1[k][l] + from.G2[k][l];
                 for (std::size_t m = 0; m < l; ++m) value -= L[k][m] * L[l][m];
                 // A direction that is next to nothing is left out: nothing is large along it.
-                L[k][l] = l < k ? value / L[l][l] : value > 1e-11 ? std::sqrt(value) : 1e150;
+                L[k][l] = l < k ? value / L[l][l] : value > 1e-9 ? std::sqrt(value) : 1e150;
             }
             double x = from.g1[k], y = from.g2[k];
             for (std::size_t m = 0; m < k; ++m) {

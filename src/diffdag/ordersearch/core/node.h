@@ -34,6 +34,8 @@ constexpr double HOPELESS = 0.5;      // there they are given up if they lack th
 // The share of their penalty that two variances have to gain at the solution for one, to be looked at closely.
 inline double suspect(std::size_t t) { return t <= MANY ? 0.25 : 0.5; }
 
+// The share that a gain alone has to gain of what changes without it do, for others to be looked at besides.
+constexpr double BESIDE_SHARE = 0.25;
 constexpr double NEVER = std::numeric_limits<double>::infinity();
 constexpr double NEGLIGIBLE = 1e-3;   // differences of costs up to this are not worth another round
 
@@ -224,8 +226,8 @@ class Pair {
         set_.barred = barred_.effect == view.at(t) ? barred_.cause : NOBODY;
         const bool calm = nothing_pays(t, rules_.close_low, rules_.close_high) && !jointly(t);
         const Cost best = calm ? Cost{} : without_gain(t);
-        if (t <= EXHAUSTIVE) return or_gain(t, best, free_cost(t), true);
-        return or_gain(t, best, gain_pays(t) ? best.value - rules_.gain[t] : fitted(best, t), true);
+        if (t <= EXHAUSTIVE || gain_pays(t)) return or_gain(t, best, free_cost(t), true);
+        return or_gain(t, best, fitted(best, t), true);
     }
 
   private:
@@ -321,40 +323,33 @@ class Pair {
     // The best cost if all effects may be multiplied by a factor, if that is less; carefully, with others besides. Without
     // penalties it can hardly cost less than `least`.
     Cost or_gain(std::size_t t, Cost best, double least, bool careful) {
-        least += rules_.gain[t];
-        if (least > best.value || barred_.effect == view.at(t)) return best;
+        if (least + rules_.gain[t] > best.value || barred_.effect == view.at(t)) return best;
+        const double without = fitted(best, t), spent = best.value - without - rules_.gain[t];
         const std::size_t reach = careful ? Gain::FAR : Gain::NEAR;
         if (!gain_.look(view, t, rules_.constant, rules_.n1, rules_.n2, reach)) return best;
         const Gain::Fit fit = gain_.best(!rules_.equal, careful ? NEVER : loss_of(best.value - rules_.gain[t], t));
         if (likelihood_of(fit.both, t) + rules_.gain[t] < best.value)
             if (const double cost = cost_of(fit, t); cost < best.value) best = {cost, 0, !rules_.equal, true};
-        return careful && least + rules_.change[t] < best.value ? or_gain_with_changes(t, best, least, fit) : best;
+        // Changes besides a gain that cost more than those without would have to fit better than they do; and where a
+        // gain alone does not come near them, it is none.
+        const bool hopeful = careful && likelihood_of(fit.both, t) < BESIDE_SHARE * without;
+        return hopeful ? or_gain_with_changes(t, best, spent, fit) : best;
     }
 
     // The best cost if some effects change besides a gain, if that is less: one after the other, each with the factor
     // that is best then. Where predecessors are many, those are tried that seem best given the last factor.
-    Cost or_gain_with_changes(std::size_t t, Cost best, double least, Gain::Fit fit) {
+    Cost or_gain_with_changes(std::size_t t, Cost best, double spent, Gain::Fit fit) {
         kept_ = set_.chosen;
         Places causes;
         const std::size_t most = std::min(Gain::BESIDE, gain_.predecessors() - 2);  // at least two are multiplied
         while (causes.size() < most) {
-            least += rules_.change[t];
-            if (least > best.value) break;
+            spent -= rules_.change[t];
+            if (spent < 0) break;
             const std::size_t last = causes.size();
-            causes.push_back(0);
+            causes.push_back(-1);
             if (t <= EXHAUSTIVE) {
-                double lowest = NEVER;
-                std::int64_t strongest = 0;
-                for (std::size_t s = 0; s < t; ++s) {
-                    causes[last] = view.order[s];
-                    if (view.at(s) == rules_.constant || std::find(causes.begin(), causes.end(), view.order[s]) != causes.begin() + static_cast<std::ptrdiff_t>(last)) continue;
-                    const double loss = gain_.beside(view, t, causes.data(), causes.size(), !rules_.equal).loss;
-                    if (loss < lowest) {
-                        lowest = loss;
-                        strongest = view.order[s];
-                    }
-                }
-                causes[last] = strongest;
+                choose_beside(t, causes, last);
+                for (std::size_t u = 0; u < last; ++u) choose_beside(t, causes, u);
             } else {
                 changes_beside(fit, t);
                 causes.clear();
@@ -371,6 +366,23 @@ class Pair {
         }
         set_.chosen = kept_;
         return best;
+    }
+
+    // Make one of the causes whose effects change besides the one that leaves least.
+    void choose_beside(std::size_t t, Places &causes, std::size_t which) {
+        double lowest = NEVER;
+        std::int64_t best = 0;
+        for (std::size_t s = 0; s < t; ++s) {
+            const std::int64_t tried = view.order[s];
+            causes[which] = tried;
+            if (view.at(s) == rules_.constant || std::count(causes.begin(), causes.end(), tried) > 1) continue;
+            const double loss = gain_.beside(view, t, causes.data(), causes.size(), !rules_.equal).loss;
+            if (loss < lowest) {
+                lowest = loss;
+                best = tried;
+            }
+        }
+        causes[which] = best;
     }
 
     // Choose which effects change besides, given a factor: with the second condition's variable divided by it, the
