@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, cast
 
@@ -70,21 +70,34 @@ class Structure:
     order: tuple[int, ...]  # causes first
     causes: dict[int, tuple[int, ...]]  # changed causes of each variable that has any, beside its gain
     separate: frozenset[int]  # variables whose noise variances differ
-    gains: frozenset[int] = frozenset()  # variables all effects on which are multiplied by a factor
-    shifted: frozenset[int] = frozenset()  # variables whose intercept the search held for changed
+    # Causes of each variable all effects on which are multiplied by a factor: those that are not next to zero.
+    multiplied: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    shifted: frozenset[int] = frozenset()  # variables whose intercept the search let differ
 
     @classmethod
-    def of(cls, names: tuple[str, ...], found: Found) -> Structure:
-        """Read it off what the search found."""
+    def of(cls, names: tuple[str, ...], found: Found, edges: Collection[tuple[int, int]]) -> Structure:
+        """Read it off what the search found, and the changed effects (effect, cause).
+
+        A factor for a single effect is a changed effect.
+        """
         single = found.changed & ~np.eye(len(names), dtype=bool)
-        changed = {int(i): np.flatnonzero(single[i]) for i in np.flatnonzero(single.any(axis=1))}
-        marks = (found.separate, found.gains, found.shifted)
-        return cls(
-            names,
-            tuple(found.order),
-            {i: tuple(causes.tolist()) for i, causes in changed.items()},
-            *(frozenset(np.flatnonzero(mark).tolist()) for mark in marks),
+        causes = {int(i): tuple(np.flatnonzero(single[i]).tolist()) for i in np.flatnonzero(single.any(axis=1))}
+        multiplied = {}
+        for i in np.flatnonzero(found.gains).tolist():
+            own = tuple(j for k, j in edges if k == i and not single[i, j])
+            if len(own) > 1:
+                multiplied[i] = own
+            elif own:
+                causes[i] = (*causes.get(i, ()), *own)
+        separate, shifted = (
+            frozenset(np.flatnonzero(mark).tolist()) for mark in (found.separate, found.shifted | found.gains)
         )
+        return cls(names, tuple(found.order), causes, separate, multiplied, shifted)
+
+    @property
+    def gains(self) -> frozenset[int]:
+        """Variables all effects on which are multiplied by a factor."""
+        return frozenset(self.multiplied)
 
     @property
     def touched(self) -> list[int]:
@@ -102,13 +115,14 @@ class Structure:
 
     def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
         """The changed edges to i, with weights and standard errors of its regression."""
-        single, gain = self.causes.get(i, ()), i in self.gains
-        for k, j in enumerate(self.predecessors(i)):
-            if j in single or (gain and fit.multiplied[k]):
+        single, multiplied = self.causes.get(i, ()), self.multiplied.get(i, ())
+        place = {j: k for k, j in enumerate(self.predecessors(i))}
+        for j, k in sorted(place.items()):
+            if j in single or j in multiplied:
                 weights = float(fit.first[k]), float(fit.second[k])
                 errors = float(fit.error_first[k]), float(fit.error_second[k])
                 edge = estimated_edge(self.names[j], self.names[i], weights, errors, float(fit.error_delta[k]))
-                yield edge if j in single or not gain else replace(edge, gain_of=self.names[i])
+                yield edge if j in single else replace(edge, gain_of=self.names[i])
 
 
 class Equation(NamedTuple):
@@ -148,7 +162,7 @@ class OrderFit:
     @cached_property
     def structure(self) -> Structure:
         """The order and the changes along it."""
-        return Structure.of(self.first.names, self.optimum.best)
+        return Structure.of(self.first.names, self.optimum.best, self.optimum.margins)
 
     @property
     def search_order(self) -> tuple[str, ...]:
@@ -182,7 +196,7 @@ class OrderFit:
             f"{names[j]} {'--' if (i, j) in tied else '->'} {names[i]}": round(
                 self.optimum.rise((i, j), directed=(i, j) not in tied) / self.problem.unit, 3
             )
-            for i, j in sorted(self.optimum.rises)
+            for i, j in sorted(self.optimum.margins)
             if not self.settled((i, j))
         }
         return dict(sorted(found.items(), key=lambda item: item[1]))

@@ -56,9 +56,7 @@ def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
     """Variables whose intercept changed; if intercepts were free in the search, all are looked at."""
     structure, first, second = fit.structure, fit.first, fit.second
     limit = level(MEAN_A, MEAN_B, len(structure.names))
-    for i in (
-        range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted | structure.gains)
-    ):
+    for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
         known = fit.regressions.get(i) or structure.regression(first, second, i)
         if known.shift.pvalue <= limit:
             means = float(first.mean[i]), float(second.mean[i])

@@ -375,7 +375,7 @@ def _search(
 ) -> Optimum:
     if _total(problem.before):
         best = read_order(problem, np.argsort(problem.before.sum(axis=0)))
-        edges = _edges(problem, best)
+        edges = changed_edges(problem, best)
         return Optimum(problem, best, 0, 0, dict.fromkeys(edges, np.inf), weigh_changes(problem, best))
     return _compare_all(problem) if problem.p <= DYNAMIC else _walk_many(problem, rng, jobs, progress)
 
@@ -401,7 +401,7 @@ def search_jointly(
             optimum,
             problem=pair,
             best=best,
-            margins={edge: optimum.margins.get(edge, 0.0) for edge in _edges(pair, best)},
+            margins={edge: optimum.margins.get(edge, 0.0) for edge in changed_edges(pair, best)},
             rises={
                 change: min(rise, optimum.rises.get(change, 0.0))
                 for change, rise in weigh_changes(pair, best).items()
@@ -429,7 +429,7 @@ def _changes(found: Found) -> list[Edge]:
     return [(int(i), int(j)) for i, j in np.argwhere(found.changed)]
 
 
-def _edges(problem: Landscape, found: Found) -> list[Edge]:
+def changed_edges(problem: Landscape, found: Found) -> list[Edge]:
     """Effects (effect, cause) that changed, by themselves or by a gain."""
     return sorted(
         {*(change for change in _changes(found) if change[0] != change[1]), *problem.multiplied(found)}
@@ -452,7 +452,7 @@ def _compare_all(problem: Landscape) -> Optimum:
     score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
     margins = {}
-    for i, j in _edges(problem, best):
+    for i, j in changed_edges(problem, best):
         reverse = before.copy()
         reverse[i, j] = True
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
@@ -482,7 +482,7 @@ def _walk_many(
     turned: dict[Edge, Found] = {}
     without: dict[Edge, Found] = {}
     while True:
-        new = [edge for edge in _edges(problem, best) if edge not in turned]
+        new = [edge for edge in changed_edges(problem, best) if edge not in turned]
         others = _spread(_turn, new, (problem, best), jobs, progress, len(turned), "directions reversed")
         turned |= zip(new, others, strict=True)
         new = [change for change in _changes(best) if change not in without]
@@ -499,7 +499,7 @@ def _walk_many(
         best,
         len(walks.found),
         _count_agreeing(problem, walks.found, best),
-        {edge: _margin(edge, orders, best) for edge in _edges(problem, best)},
+        {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)},
         {
             change: min(rise, _rise(change, orders, best))
             for change, rise in weigh_changes(problem, best).items()

@@ -90,7 +90,7 @@ def _wider(edge: Edge, other: Edge) -> Edge:
 
 def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
     """Other orders that explain the rows about as well, by moving changed variables past each other."""
-    from diffdag.ordersearch.search import walk_from  # noqa: PLC0415
+    from diffdag.ordersearch.search import changed_edges, walk_from  # noqa: PLC0415
 
     problem = fit.problem.requiring(np.zeros((fit.problem.p,) * 2, bool))
     best = walk_from(problem, fit.structure.order)
@@ -107,7 +107,7 @@ def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
             if other.score <= limit:
                 waiting.append(other)
                 found.append(other)
-    return [Structure.of(fit.first.names, item) for item in found]
+    return [Structure.of(fit.first.names, item, changed_edges(problem, item)) for item in found]
 
 
 def _neighbours(order: tuple[int, ...], changed: list[int]) -> Iterator[tuple[int, ...]]:
