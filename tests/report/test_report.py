@@ -19,7 +19,8 @@ from diffdag.report.format import NumberFormat, printable
 from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.words import edge_words
 from diffdag.result import DifferenceResult
-from diffdag.results.records import Cloud, Edge, EdgeScatter, GlobalTest, MeanChange, Selection
+from diffdag.results.json import from_json
+from diffdag.results.records import Cloud, Edge, EdgeScatter, GainChange, GlobalTest, MeanChange, Selection
 
 
 class _Reader(HTMLParser):
@@ -243,3 +244,43 @@ class TestPage:
         html = random_graph(5, 4)._repr_html_()
         assert "<svg" in html
         assert "<table" in html
+
+
+def gained(*names: str, **known: Any) -> DifferenceResult:
+    """A result in which all effects on the last variable are multiplied by a factor."""
+    *causes, sensor = names
+    edges = [
+        Edge(cause, sensor, True, "strengthened", 0.1, 0.47, -0.37, 0.02, gain_of=sensor) for cause in causes
+    ]
+    gain = GainChange(sensor, 4.687, 0.127, 1e-20, **known)
+    return graph([*names, "rest"], edges, gain_list=(gain,), invariant=("rest",))
+
+
+def test_a_gain_is_one_line_in_summary_and_report() -> None:
+    result = gained("red", "green", "blue", "current")
+    text, page = result.summary(), render_page(result)
+    assert text.splitlines()[0] == "3 of 20 possible edges changed; current: all 3 effects x 4.69"
+    assert "\ncurrent: all 3 effects x 4.69 ± 0.13 (p < 0.001)\n" in text
+    assert text.count("strengthened by gain") == 3
+    assert "current: all 3 effects x 4.69" in page
+    assert "<h3>Gain " in page
+    assert ">4.69 ± 0.13</td>" in page
+    assert "the gain of current" in page
+    assert "confidence" not in text
+
+
+def test_a_gain_says_how_sure_it_is_and_escapes_its_name() -> None:
+    result = gained("red", "green", "<b>\n", confidence=0.93)
+    assert "<b>\\n: all 2 effects x 4.69 ± 0.13 (p < 0.001, confidence 93%)" in result.summary()
+    found = _Reader(render_page(result))
+    assert "b" not in found.tags
+    assert result.changed_gain["factor"].tolist() == [4.687]
+
+
+def test_a_saved_gain_comes_back() -> None:
+    result = gained("red", "green", "blue", "current")
+    again = from_json(result.to_json(), "memory")
+    assert again.gain_list == result.gain_list
+    assert [edge.gain_of for edge in again.edge_list] == ["current"] * 3
+    with pytest.raises(ValueError, match="which is not one of its ends"):
+        Edge("red", "current", gain_of="blue")
