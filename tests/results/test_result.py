@@ -110,7 +110,7 @@ class TestResult:
 
     def test_empty_table_has_the_same_types(self) -> None:
         rich = make_result(noise_list=(NoiseChange("Raf", 1.0),), mean_list=(MeanChange("Raf", 1.0),))
-        for name in ("edges", "changed_gain", "changed_noise", "changed_mean"):
+        for name in ("edges", "changed_noise", "changed_mean"):
             full, empty = getattr(rich, name), getattr(nothing(), name)
             assert len(empty) == 0 < len(full)
             assert full.dtypes.to_dict() == empty.dtypes.to_dict()

@@ -90,7 +90,8 @@ class JointRegression:
     error_second: FloatArray
     error_delta: FloatArray  # of their difference; zero where they are the same
     freedom_delta: FloatArray  # Satterthwaite's degrees of freedom of the last
-    shift: Estimate  # of the intercept, first minus second, where all predecessors have their common mean
+    shift: Estimate  # of the intercept, first minus second, where all predecessors have their common mean,
+    shifts: tuple[Estimate, Estimate]  # and where they have that of the first condition, or of the second
     gain: Estimate | None = None  # the factor
     gain_pvalue: float = math.nan  # of a factor of one
     multiplied: tuple[
@@ -149,10 +150,14 @@ def regress_jointly(
     weights = model.weights(theta)
     means = np.array([first.mean, second.mean])[:, [*index, target]] / scale
     means -= np.average(means, axis=0, weights=rows)
-    level = means[:, k] - np.einsum("ck,ck->c", weights, means[:, :k])
-    reach = covariance @ (means[1, :k] @ jacobians[1] - means[0, :k] @ jacobians[0])
-    parts = variances / rows + np.einsum("i,cij,j->c", reach, information, reach)
-    shift = (level[0] - level[1]) * scale[k], math.sqrt(parts.sum()) * scale[k], float(freedom_of(parts))
+    shifts = []
+    for origin in (np.zeros(k), means[0, :k], means[1, :k]):
+        around = means[:, :k] - origin
+        level = means[:, k] - np.einsum("ck,ck->c", weights, around)
+        reach = covariance @ (around[1] @ jacobians[1] - around[0] @ jacobians[0])
+        parts = variances / rows + np.einsum("i,cij,j->c", reach, information, reach)
+        error = math.sqrt(parts.sum()) * scale[k]
+        shifts.append(Estimate(float(level[0] - level[1]) * scale[k], error, float(freedom_of(parts))))
     one, two = (variances * scale[k] ** 2).tolist()
     left, right = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
     return JointRegression(
@@ -166,7 +171,8 @@ def regress_jointly(
         errors(jacobians[1])[0] * unit,
         error_delta * unit,
         freedom_delta,
-        Estimate(*shift),
+        shifts[0],
+        (shifts[1], shifts[2]),
         **(_gain(theta, k, model.extra, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
     )
 

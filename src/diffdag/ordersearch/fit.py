@@ -197,7 +197,7 @@ class OrderFit:
                 self.optimum.rise((i, j), directed=(i, j) not in tied) / self.problem.unit, 3
             )
             for i, j in sorted(self.optimum.margins)
-            if not self.settled((i, j))
+            if {(i, j), (i, i)} & self.optimum.rises.keys() and not self.settled((i, j))
         }
         return dict(sorted(found.items(), key=lambda item: item[1]))
 

@@ -3,7 +3,9 @@
 The search lets a variance differ, or an intercept, for little, because edges would be wrong otherwise.
 Reported is one whose test in the regression along the order, taken for a likelihood ratio, passes
 ``a + b sqrt(p)``: where nothing changed, a search over orders finds places in which the chance of many
-variables comes together in one. An intercept is compared where all predecessors have their common mean.
+variables comes together in one. An intercept is compared where all predecessors have their common mean; where
+effects changed too, it must have changed, in the same direction, where they have the mean of either condition
+(Oaxaca and Blinder's decompositions, 1973), and the least certain p-value counts.
 P-values are those of one regression; they do not know of the search.
 
 The constants were chosen in docs/dev/constants.md.
@@ -58,8 +60,8 @@ def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
     limit = level(MEAN_A, MEAN_B, len(structure.names))
     for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
         known = fit.regressions.get(i) or structure.regression(first, second, i)
-        if known.shift.pvalue <= limit:
+        one, two = known.shifts
+        pvalue = max(known.shift.pvalue, one.pvalue, two.pvalue)
+        if one.value * two.value > 0 and pvalue <= limit:
             means = float(first.mean[i]), float(second.mean[i])
-            yield MeanChange(
-                structure.names[i], *means, known.shift.value, known.shift.stderr, known.shift.pvalue
-            )
+            yield MeanChange(structure.names[i], *means, known.shift.value, known.shift.stderr, pvalue)
