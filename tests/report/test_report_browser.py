@@ -315,7 +315,7 @@ class TestExploring:
         assert [row["source"] for row in table] == ["Erk", "Mek", "Raf"]
         assert table[2] == {
             "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
-            "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "confidence": "0.97",
+            "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "gain_of": "", "confidence": "0.97",
             "low": "", "high": "", "settled": "True",
         }  # fmt: skip
         with page.expect_download() as started:
@@ -511,7 +511,7 @@ def test_a_large_answer_opens_and_answers_at_once(show):
     names = [f"region {k} with a name" for k in range(200)]
     pairs = list(combinations(range(200), 2))
     edges = [
-        Edge(names[i], names[j], True, str(rng.choice(CHANGES)), 0.5, 0.1, float(rng.normal()), 0.1, 0.9)
+        Edge(names[i], names[j], True, str(rng.choice(CHANGES)), 0.5, 0.1, float(rng.normal()), 0.1, confidence=0.9)
         for i, j in (pairs[k] for k in rng.permutation(len(pairs))[:60])
     ]
     result = answer(names, edges, rows=150)
