@@ -279,7 +279,7 @@ def test_one_and_two_threads_give_the_same_bytes():
         import os, diffdag as dd
         from diffdag.trust.permutation import global_test
         jobs = int(os.environ["THREADS"])
-        pair = dd.simulate_pair(p=12, neighbours=3, changes=2, weights=(0.8, 1.0), rng=900401)
+        pair = dd.simulate_pair(p=8, neighbours=3, changes=2, weights=(0.8, 1.0), rng=900401)
         first, second = pair.first.sample(3000, rng=1), pair.second.sample(400, rng=2)
         for options in ({}, {"covariance": "spearman"}, *({"method": "paper", "estimator": name}
                         for name in ("dantzig", "dtrace", "kliep", "plugin"))):

@@ -27,15 +27,15 @@ def accuracy(pairs, *setting, **options):
     return np.mean(scores, axis=0)
 
 
-@pytest.mark.parametrize(("n", "f1", "exact"), [(341, 0.88, 0.65), (2525, 0.98, 0.9), (18658, 0.995, 0.97)])
+@pytest.mark.parametrize(("n", "f1", "exact"), [(341, 0.87, 0.6), (2525, 0.97, 0.88), (18658, 0.99, 0.95)])
 def test_dense_models_of_ten_variables(n, f1, exact):
-    assert (accuracy(150, 10, 6, n) >= (f1, exact)).all()
+    assert (accuracy(50, 10, 6, n) >= (f1, exact)).all()
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.3, 0.5])
 def test_noise_variances_may_differ(spread):
     variances = (1 - spread, 1, 1 + spread)
-    assert accuracy(40, 10, 6, 18658, variances=variances, variances_drawn="per-condition")[0] >= 0.93
+    assert accuracy(10, 10, 6, 18658, variances=variances, variances_drawn="per-condition")[0] >= 0.93
 
 
 def test_thirty_variables():
@@ -45,10 +45,10 @@ def test_thirty_variables():
 @pytest.mark.parametrize("n", [100, 1000])
 def test_nothing_changed_nothing_found(n):
     alarms = 0
-    for k in range(120):
+    for k in range(60):
         _, moments = draw(k, 10, 6, n, change=0)
         alarms += bool(DifferenceDAG().fit_moments(*moments).result_.edge_list)
-    assert alarms <= 12  # 5 %, and chance
+    assert alarms <= 7  # 5 %, and chance
 
 
 # Corners in which it once failed

@@ -78,7 +78,7 @@ def literal_algorithm(first, second, zero=1e-8):
     return {e for e in survivors if rank[e[0]] < rank[e[1]]}, {e for e in survivors if rank[e[0]] == rank[e[1]]}
 
 
-TABLE_1 = [(10, 6, 0.05, 50), (50, 35, 0.05, 50), (100, 80, 0.05, 20), (10, 3, 0.2, 200), (30, 4, 0.1, 100)]
+TABLE_1 = [(10, 6, 0.05, 50), (50, 35, 0.05, 15), (100, 80, 0.05, 5), (10, 3, 0.2, 60), (30, 4, 0.1, 25)]
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def with_two_changed_variances(seed):
 @pytest.mark.slow
 def test_changed_variances_lose_no_edge_and_direct_none_wrongly():
     superfluous = touching = 0
-    for seed in range(200):
+    for seed in range(70):
         pair, second, noisy = with_two_changed_variances(seed)
         directed, undirected = recovered(pair.first, second)
         skeleton = {frozenset(edge) for edge in directed} | undirected
@@ -145,14 +145,14 @@ def test_changed_variances_agree_with_the_literal_algorithm(seed):
 def test_samples_recover_the_difference_exactly_where_epsilon_is_at_least_a_tenth(C):
     n = floor(exp(C) * log(10))
     exact = 0
-    for seed in range(50):
+    for seed in range(20):
         rng = np.random.default_rng([650_000, C, seed])
         pair = simulate_pair(10, neighbours=6, min_epsilon=0.1, rng=rng)
         drawn = pair.first.sample_moments(n, rng), pair.second.sample_moments(n, rng)  # as if from n rows
         result = DifferenceDAG(method="paper").fit_moments(*drawn).result_
         found = {(e.source, e.target) for e in result.edge_list if e.directed}
         exact += found == pair.edges and len(found) == len(result.edge_list)
-    assert exact >= 45
+    assert exact >= 18
 
 
 def test_order_peels_zero_diagonals_and_stops_at_the_unresolved():
