@@ -25,7 +25,7 @@ from diffdag.report.html import page
 from diffdag.result import DifferenceResult, load
 from diffdag.results import json as exchange
 from diffdag.results.difference import Difference
-from diffdag.results.records import CHANGES, Edge, MeanChange, NoiseChange, classify_change
+from diffdag.results.records import CHANGES, SUPPORTS, Edge, MeanChange, NoiseChange, classify_change
 
 
 def make_result(**changes: Any) -> DifferenceResult:
@@ -98,7 +98,9 @@ class TestResult:
             "delta",
             "stderr",
             "gain_of",
+            "support",
             "confidence",
+            "direction",
             "low",
             "high",
             "settled",
@@ -317,7 +319,10 @@ def results(draw: st.DrawFn) -> DifferenceResult:
         if draw(st.booleans()):
             kind, numbers = draw(st.sampled_from(CHANGES)), [draw(NUMBERS) for _ in range(4)]
             gain_of = draw(st.sampled_from((None, names[j])))
-            edges.append(Edge(names[i], names[j], True, kind, *numbers, gain_of, draw(NUMBERS)))
+            support, sure = draw(st.sampled_from((None, *SUPPORTS))), draw(NUMBERS)
+            edges.append(
+                Edge(names[i], names[j], True, kind, *numbers, gain_of, support=support, direction=sure)
+            )
         else:
             edges.append(Edge(names[i], names[j], directed=False))
     cells = draw(st.lists(st.floats(-1e300, 1e300), min_size=count**2, max_size=count**2))
@@ -364,7 +369,7 @@ class TestRoundTrip:
         assert content["edges"][1] == {
             "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
             "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None,
-            "confidence": None, "low": None, "high": None, "settled": True,
+            "support": None, "confidence": None, "direction": None, "low": None, "high": None, "settled": True,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from diffdag.model.sem import LinearSEM
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
+SUPPORTS = ("mechanism", "range", "unclear")
 # A weight within so many standard errors of zero counts as absent (two-sided 1 %).
 ABSENT_ERRORS = 2.576
 
@@ -69,7 +70,11 @@ class Edge(_Record):
     gain_of: str | None = (
         None  #: the target where its gain explains this change: all effects on it, times one factor
     )
-    confidence: float | None = None  #: probability that the claim is right, from resamples (docs/trust.md)
+    #: What a moved range leaves of the change (one of `SUPPORTS`): ``"mechanism"``, it stands; ``"range"``, a shared
+    #: curve over another range explains it; ``"unclear"``, ranges hardly overlap. None if it was not looked at.
+    support: str | None = None
+    confidence: float | None = None  #: probability that something changed between the two (docs/trust.md)
+    direction: float | None = None  #: probability that the arrow is right, given that something changed
     low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
     #: False where an order without this change, or with it in the other direction, scores within a penalty of
@@ -79,6 +84,8 @@ class Edge(_Record):
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
             raise ValueError(f"change is {self.change!r}; expected one of {', '.join(CHANGES)}")
+        if self.support is not None and self.support not in SUPPORTS:
+            raise ValueError(f"support is {self.support!r}; expected one of {', '.join(SUPPORTS)}")
         if self.source == self.target:
             raise ValueError(f"an edge joins {self.source!r} with itself")
         if self.gain_of not in (None, self.source, self.target):
