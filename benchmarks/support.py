@@ -17,8 +17,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ import diffdag as dd
 from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.results.records import SUPPORTS
 from diffdag.tables.align import Tables, align_tables
-from diffdag.trust.support import with_support
+from diffdag.trust.support import read_edges
 
 SEED = 870_000
 P, NEIGHBOURS = 10, 4
@@ -63,8 +62,11 @@ class World:
         weights = np.asarray(model.weights)
         for i in self.pair.order:
             own = sum(
-                (weights[i, j] * self.bend((x[:, j] - self.level[j]) / self.spread[j])
-                 for j in np.flatnonzero(weights[i])), np.zeros(n),
+                (
+                    weights[i, j] * self.bend((x[:, j] - self.level[j]) / self.spread[j])
+                    for j in np.flatnonzero(weights[i])
+                ),
+                np.zeros(n),
             )
             if learn:
                 self.levels[i] = own.mean(), max(own.std(), 1e-9) if own.any() else 1.0
@@ -116,5 +118,89 @@ WORLDS = {
 
 
 def fitted(tables: Tables):
+    """A fit with default options, and its seconds of processor time."""
     options = ModelOptions()
-    return search(prepare(tables, options), options)
+    start = time.process_time()
+    fit = search(prepare(tables, options), options)
+    return fit, time.process_time() - start
+
+
+def judge(fit, tables, true, counts) -> float:
+    """Count the verdicts of a fit; seconds of processor time."""
+    start = time.process_time()
+    readings = read_edges(fit, tables, "sample")
+    seconds = time.process_time() - start
+    for reading in readings:
+        counts[(reading.source, reading.target) in true, reading.support] += 1
+    return seconds
+
+
+def row(counts: Counter, seconds: list[float], fits: list[float]) -> list:
+    kinds = []
+    for true in (True, False):
+        found = [counts[true, support] for support in SUPPORTS]
+        kinds += [sum(found), *(found if sum(found) else ["", "", ""])]
+    return [*kinds, float(np.median(seconds)), float(np.median(fits))]
+
+
+COLUMNS = [
+    "true edges", "mechanism", "range", "unclear", "false edges", "mechanism", "range", "unclear",
+    "s: verdicts, median", "s: fit, median",
+]  # fmt: skip
+
+
+def simulated(sets: int, seed: int, only: str) -> list[list]:
+    rows = []
+    for name, (draw, sizes) in WORLDS.items():
+        for n in sizes if only in name else ():
+            counts, seconds, fits = Counter(), [], []
+            for k in range(sets):
+                first, second, true = draw(n, np.random.default_rng([seed, k]))
+                tables = align_tables(first, second)
+                fit, took = fitted(tables)
+                fits.append(took)
+                seconds.append(judge(fit, tables, true, counts))
+            rows.append([name, n, *row(counts, seconds, fits)])
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def machine(folder: Path) -> list[list]:
+    """By kind of environment; edges whose change is too weak to count are true."""
+    from diffdag.reproduce.experiments.chambers.data import KINDS, read_machine  # noqa: PLC0415
+
+    rows, data = [], read_machine(folder)
+    for kind, words in KINDS.items():
+        counts, seconds, fits = Counter(), [], []
+        for name in [name for name, own in data.environments.items() if own == kind]:
+            compared, changed = data.compared(name), data.changed(name)
+            tables = align_tables(compared.first, compared.second)
+            fit, took = fitted(tables)
+            fits.append(took)
+            seconds.append(judge(fit, tables, changed.strong | changed.weak, counts))
+        if fits:
+            rows.append([words, len(fits), *row(counts, seconds, fits)])
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--data", type=Path)
+    options = parser.parse_args()
+    settings = {"sets": options.sets, "seed": options.seed, "only": options.only}
+    warnings.simplefilter("ignore", dd.DiffDagWarning)
+    rows = simulated(options.sets, options.seed, options.only)
+    title = f"Verdicts, p = {P}, {options.sets} data sets each"
+    print_table(title, ["world", "n", *COLUMNS], rows, section="worlds", settings=settings)
+    if options.data:
+        columns = ["what was done to the machine", "environments", *COLUMNS]
+        print_table(
+            "Verdicts on the light tunnel", columns, machine(options.data), section="machine", settings={}
+        )
+
+
+if __name__ == "__main__":
+    main()
