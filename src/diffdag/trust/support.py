@@ -32,12 +32,15 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag.results.records import Edge
+from diffdag._base.words import join_names
+from diffdag.results.records import Check, Edge
 from diffdag.tables.align import Tables
 from diffdag.tables.robust import Covariance, table_scores
 
 if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
+
+ROWS_NEEDED = "whether a moved range explains a change can be told from rows only, not from moments"
 
 LONGEST = 10_000  # rows of each table that are looked at, evenly spaced
 # All constants were chosen on simulations (benchmarks/support.py with other seeds than it reports).
@@ -80,11 +83,36 @@ def read_edges(fit: Fit, tables: Tables, covariance: Covariance) -> tuple[Readin
     edges = [edge for edge in fit.difference.edge_list if edge.directed and edge.weight_first is not None]
     if not edges:
         return ()
-    rows = _Rows.of(tables, fit.kept, covariance)
+    rows = _Rows.of(tables, fit, covariance)
     found: list[Reading] = []
     for target, group in groupby(sorted(edges, key=lambda edge: edge.target), lambda edge: edge.target):
         found += _read_target(fit, rows, fit.first.names.index(target), list(group))
     return tuple(found)
+
+
+def check_range(readings: Sequence[Reading]) -> Check | None:
+    """Name the edges that a moved range explains, or may explain; None if there is no edge to look at."""
+    doubtful = {
+        support: [f"{r.source} -> {r.target}" for r in readings if r.support == support]
+        for support in ("range", "unclear")
+    }
+    count = sum(map(len, doubtful.values()))
+    if not readings:
+        return None
+    if not count:
+        return Check("range", True, "no change is explained by a moved range of its causes", 0.0)
+    parts = []
+    if doubtful["range"]:
+        parts.append(
+            "a curve, or noise, that both conditions share explains over another range what is claimed of "
+            f"{join_names(doubtful['range'])}: do not take it for a changed effect"
+        )
+    if doubtful["unclear"]:
+        parts.append(
+            f"of {join_names(doubtful['unclear'])} the rows do not tell a changed effect from a shared curve, "
+            "as ranges hardly overlap or rows are few: compare rows in which the causes have the same range"
+        )
+    return Check("range", False, "; ".join(parts), float(count), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +122,17 @@ class _Rows:
     values: FloatArray
     n1: int
     scale: FloatArray
+    worth: float  # of a row, in independent ones
 
     @classmethod
-    def of(cls, tables: Tables, columns: Sequence[int], covariance: Covariance) -> _Rows:
-        both = [table[:: -(-len(table) // LONGEST), columns] for table in (tables.first, tables.second)]
+    def of(cls, tables: Tables, fit: Fit, covariance: Covariance) -> _Rows:
+        """Rows, evenly spaced, on the scale of a covariance."""
+        both = [table[:: -(-len(table) // LONGEST), fit.kept] for table in (tables.first, tables.second)]
         one, two = table_scores(both[0], both[1], covariance)
         scale = np.sqrt((one.var(axis=0) + two.var(axis=0)) / 2)
         middle = (one.mean(axis=0) + two.mean(axis=0)) / 2
-        return cls((np.vstack([one, two]) - middle) / scale, len(one), scale)
+        worth = min(1.0, fit.first.n / len(one), fit.second.n / len(two))
+        return cls((np.vstack([one, two]) - middle) / scale, len(one), scale, worth)
 
     @property
     def smaller(self) -> int:
@@ -241,9 +272,9 @@ def _estimates(rows: _Rows, target: int, before: list[int], claims: Sequence[_Cl
         _robust(design, gram, [*range(width), *(k for g in some for k in places[g])], count)
         for some in ([], chosen, [*chosen, *own])
     ]
-    found = []
+    found, unit = [], math.sqrt(rows.worth)
     for k, claim in enumerate(claims):
-        a, b, c = ((float(values[k]), float(errors[k])) for values, errors in three)
+        a, b, c = ((float(slopes[k]), float(errors[k] / unit)) for slopes, errors in three)
         found.append(_Estimate(*a, *b, *c, _partners(claim, terms, chosen)))
     return found
 
