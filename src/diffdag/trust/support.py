@@ -233,7 +233,12 @@ def _claims(
 
 
 def _explained_reversed(fit: Fit, rows: _Rows, target: int, causes: Sequence[int]) -> bool:
-    """Whether changes of the effects of the target on its causes are there, and shared curves explain them."""
+    """Whether changes of the effects of the target on its causes are there, and shared curves explain them.
+
+    Without an overlap of the target's ranges a curve explains anything, and that is no evidence.
+    """
+    if rows.overlap(target) < LEAST_OVERLAP:
+        return False
     left = straight = 0.0
     for j in causes:
         equation = fit.equation(j, fit.first, fit.second)
@@ -241,7 +246,7 @@ def _explained_reversed(fit: Fit, rows: _Rows, target: int, causes: Sequence[int
         claim = _Claim((), (target,), rows.values[:, target])
         found = _estimates(rows, j, before, [claim])[0]
         if abs(found.straight) > VISIBLE * found.straight_error:
-            left += (abs(found.curved) + 2 * found.curved_error) ** 2
+            left += found.curved**2 + found.curved_error**2
             straight += found.straight**2
     return left < KEPT**2 * straight
 
