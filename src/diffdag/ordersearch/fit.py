@@ -18,6 +18,7 @@ from diffdag._base.words import join_names, plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
 from diffdag.results.difference import Difference
@@ -45,6 +46,7 @@ class OrderSettings:
     factor: float = 1.0  # of the penalty
     max_variables: int | None = None  # at most so many variables are ordered
     gains: bool = True  # whether a factor may multiply all effects on a variable
+    inflation: Inflation = NONE  # of each kind of penalty, from the data
 
     def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
         """The search problem of the moments of what was kept of `total` variables."""
@@ -57,6 +59,7 @@ class OrderSettings:
             before,
             total,
             self.factor,
+            inflation=self.inflation,
             difference=first.mean - second.mean,
             gains=self.gains,
         )
