@@ -224,5 +224,5 @@ def test_what_cannot_be_resampled():
     with pytest.raises(dd.InputError, match="the resampled first table has 2 rows"):
         resample_fits(TABLES[0][:5], TABLES[1], kind="half")
     twins = [np.column_stack([table, table[:, 0]]) for table in TABLES]
-    with pytest.raises(dd.InputError, match=r"none of the resamples could be fitted; the first: .*dependent"):
+    with pytest.raises(dd.InputError, match=r"linearly dependent"):
         resample_fits(*twins, fits=3, model=dd.DifferenceDAG(n_jobs=1))

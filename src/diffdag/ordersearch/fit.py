@@ -19,10 +19,19 @@ from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import (
+    FEW,
+    SETTLED,
+    Found,
+    Optimum,
+    Problem,
+    is_total,
+    search_near,
+    search_orders,
+)
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
+from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
@@ -170,6 +179,12 @@ class OrderFit:
         return tuple(self.first.names[k] for k in self.structure.order)
 
     @property
+    def starts(self) -> tuple[tuple[str, ...], ...]:
+        """Orders to start from on data much like these: the best, and others that were met."""
+        orders = self.optimum.best.order, *self.optimum.others
+        return tuple(tuple(self.first.names[k] for k in order) for order in orders)
+
+    @property
     def tied(self) -> set[tuple[int, int]]:
         """Edges (effect, cause) whose direction is not settled."""
         return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
@@ -211,6 +226,26 @@ class OrderFit:
         fit = self.structure.regression(first, second, target)
         return Equation(self.structure.predecessors(target), (fit.first, fit.second))
 
+    @property
+    def claims(self) -> Claims:
+        """What changed, without estimates: all that is asked of a resample."""
+        names, tied, structure = self.first.names, self.tied, self.structure
+        regressions = {
+            i: structure.regression(self.first, self.second, i) for i in structure.separate | structure.gains
+        }
+        edges = (
+            (names[min(edge)], names[max(edge)], False)
+            if edge in tied
+            else (names[edge[1]], names[edge[0]], True)
+            for edge in sorted(self.optimum.margins)
+        )
+        lists = (
+            mechanisms.changed_noise(structure, regressions),
+            mechanisms.changed_means(self, regressions),
+            mechanisms.changed_gains(structure, regressions),
+        )
+        return Claims(tuple(edges), *(tuple(change.variable for change in changes) for changes in lists))
+
     @cached_property
     def difference(self) -> Difference:
         """Edges, changed gains, noise variances and intercepts, and what a user should know."""
@@ -228,7 +263,7 @@ class OrderFit:
             notes=(*([note] if out else []), *_notes(self)),
             gain_list=tuple(mechanisms.changed_gains(self.structure, self.regressions)),
             noise_list=tuple(mechanisms.changed_noise(self.structure, self.regressions)),
-            mean_list=tuple(mechanisms.changed_means(self)),
+            mean_list=tuple(mechanisms.changed_means(self, self.regressions)),
             method="order",
             **placed(edges, self.first.names),
         )
@@ -242,15 +277,24 @@ def fit_samples(
     settings: OrderSettings,
     screened: Screened,
     optimum: Optimum | None = None,
+    starts: Sequence[Sequence[str]] = (),
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
     ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
-    done already, together with other pairs of conditions.
+    done already, together with other pairs of conditions; `starts` are good orders on much the same data.
     """
     problem = settings.problem(first, second, before, len(names))
+    if optimum is None and starts and problem.p > FEW and not is_total(before):
+        optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
     return OrderFit(names, first, second, found, settings, screened)
+
+
+def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
+    """An order of some variables as one of others, by number: what it says nothing of comes last."""
+    place = {name: k for k, name in enumerate(order)}
+    return sorted(range(len(names)), key=lambda k: place.get(names[k], len(place)))
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -309,7 +353,10 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
             for gain in mechanisms.changed_gains(fit.structure, fit.regressions)
         ),
         noise_list=tuple(NoiseChange(*change) for change in noise),
-        mean_list=tuple(replace(change, stderr=0.0, pvalue=None) for change in mechanisms.changed_means(fit)),
+        mean_list=tuple(
+            replace(change, stderr=0.0, pvalue=None)
+            for change in mechanisms.changed_means(fit, fit.regressions)
+        ),
         **placed(edges, first.names),
     )
 

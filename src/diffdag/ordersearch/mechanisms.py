@@ -54,12 +54,12 @@ def changed_noise(structure: Structure, regressions: Mapping[int, JointRegressio
             yield NoiseChange(structure.names[i], one, two, one / two, pvalue)
 
 
-def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
+def changed_means(fit: OrderFit, regressions: Mapping[int, JointRegression]) -> Iterator[MeanChange]:
     """Variables whose intercept changed; if intercepts were free in the search, all are looked at."""
     structure, first, second = fit.structure, fit.first, fit.second
     limit = level(MEAN_A, MEAN_B, len(structure.names))
     for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
-        known = fit.regressions.get(i) or structure.regression(first, second, i)
+        known = regressions.get(i) or structure.regression(first, second, i)
         one, two = known.shifts
         pvalue = max(known.shift.pvalue, one.pvalue, two.pvalue)
         if one.value * two.value > 0 and pvalue <= limit:

@@ -21,7 +21,7 @@ from diffdag.paper.elimination import refine
 from diffdag.paper.graph import DifferenceGraph, layer_ranks
 from diffdag.precision.api import Penalty, PrecisionDifference, precision_difference
 from diffdag.results.difference import Difference
-from diffdag.results.records import ABSENT_ERRORS, Edge, estimated_edge, model_edges
+from diffdag.results.records import ABSENT_ERRORS, Claims, Edge, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
 
 
@@ -113,6 +113,11 @@ class PaperFit:
             if before is not None and after is not None:
                 return Equation(regressors, before, after)
         return None
+
+    @property
+    def claims(self) -> Claims:
+        """What changed, without estimates."""
+        return self.difference.claims
 
     @cached_property
     def difference(self) -> Difference:
