@@ -295,7 +295,7 @@ def test_what_asks_for_what():
     nothing = Assessment()
     assert (nothing.fits, nothing.permuted, nothing.fits_of, nothing.rows_shown) == (0, 0, {}, 150)
     assert Assessment(fdr=0.1).fits == 200
-    assert Assessment(fdr=0.1, resamples=40).fits_of == {"bootstrap": 20, "half": 20}
+    assert Assessment(fdr=0.1, resamples=40).fits_of == {"bootstrap": 30, "half": 10}
     assert Assessment(resamples=40).permuted == 999
     assert Assessment(resamples=40, permutations=0).permuted == 0
     assert (Assessment(permutations=99).permuted, Assessment(permutations=99).fits) == (99, 0)
