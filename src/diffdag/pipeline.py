@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -285,21 +285,36 @@ class Refit:
 
     options: ModelOptions
     starts: tuple[tuple[str, ...], ...] = ()  # orders that the fit to all rows met; none for a search from anew
+    moved: frozenset[str] | None = (
+        None  # variables whose gains, noise and intercepts are asked for; None for all
+    )
 
     @classmethod
-    def of(cls, options: ModelOptions, along: Sequence[str] = (), fit: Fit | None = None) -> Refit:
+    def of(
+        cls,
+        options: ModelOptions,
+        along: Sequence[str] = (),
+        fit: Fit | None = None,
+        moved: Collection[str] | None = None,
+    ) -> Refit:
         """Rows are taken for independent; `along` is an order that refits have to keep to.
 
-        Searches begin near what the `fit` to all rows met.
+        Searches begin near what the `fit` to all rows met. Which gains, noise variances and intercepts changed
+        takes long to tell, and is told of the variables in `moved`, or of all.
         """
         required = [*(options.required or ()), *itertools.pairwise(along)] if along else options.required
         starts = fit.starts if fit is not None and fit.method == "order" else ()
-        return cls(replace(options, required=required, effective_samples=None, rng=None, n_jobs=1), starts)
+        options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
+        return cls(options, starts, None if moved is None else frozenset(moved))
 
     @property
     def about(self) -> dict[str, str]:
         """What the fit depends on, besides rows and random numbers; they decide where searches begin, too."""
-        return {"model": repr(replace(self.options, required=None)), "required": repr(self.options.required)}
+        return {
+            "model": repr(replace(self.options, required=None)),
+            "required": repr(self.options.required),
+            "moved": "all" if self.moved is None else "claimed",
+        }
 
     def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
         """Fit two aligned tables, with some columns left out."""
@@ -307,7 +322,7 @@ class Refit:
         prepared = prepare(tables, options)
         if out:
             prepared = screened_to_fit(prepared, options).leaving_out(out)
-        return search(prepared, options, starts=self.starts).claims
+        return search(prepared, options, starts=self.starts).claims(self.moved)
 
 
 def effective_rows(tables: Tables, options: ModelOptions) -> tuple[int, int]:
@@ -388,7 +403,7 @@ def check_journals(
     """Refuse journals of other runs, as far as that can be told before a search for a common order."""
     if isinstance(options.rng, np.random.Generator) or wanted.journal is None:
         return  # a Generator would be another one after this
-    refit = Refit.of(options)
+    refit = Refit.of(options, moved=())
     for kind, drawing in _drawings(tables, options, wanted).items():
         check_journal(tables, refit, drawing, wanted.journal_of(kind), searched=searched)
 
@@ -404,7 +419,11 @@ def _with_resamples(
     along: Sequence[str],
 ) -> Difference:
     """Add confidence, stability and sensitivity."""
-    refit, drawings, fits = Refit.of(options, along, fit), _drawings(tables, options, wanted), wanted.fits_of
+    moved = {
+        change.variable for own in (result.gain_list, result.noise_list, result.mean_list) for change in own
+    }
+    refit = Refit.of(options, along, fit, moved)
+    drawings, fits = _drawings(tables, options, wanted), wanted.fits_of
     how: dict[str, Any] = {"n_jobs": options.n_jobs, "progress": callback}
 
     def enough(drawn: Resamples) -> bool:

@@ -226,12 +226,13 @@ class OrderFit:
         fit = self.structure.regression(first, second, target)
         return Equation(self.structure.predecessors(target), (fit.first, fit.second))
 
-    @property
-    def claims(self) -> Claims:
-        """What changed, without estimates: all that is asked of a resample."""
+    def claims(self, about: Collection[str] | None = None) -> Claims:
+        """What changed, without estimates; gains, noise and intercepts of some variables alone, or of all."""
         names, tied, structure = self.first.names, self.tied, self.structure
+        among = {k for k, name in enumerate(names) if about is None or name in about}
         regressions = {
-            i: structure.regression(self.first, self.second, i) for i in structure.separate | structure.gains
+            i: structure.regression(self.first, self.second, i)
+            for i in among & (structure.separate | structure.gains)
         }
         edges = (
             (names[min(edge)], names[max(edge)], False)
@@ -241,7 +242,7 @@ class OrderFit:
         )
         lists = (
             mechanisms.changed_noise(structure, regressions),
-            mechanisms.changed_means(self, regressions),
+            mechanisms.changed_means(self, regressions, among),
             mechanisms.changed_gains(structure, regressions),
         )
         return Claims(tuple(edges), *(tuple(change.variable for change in changes) for changes in lists))

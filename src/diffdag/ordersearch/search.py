@@ -72,8 +72,9 @@ CLOSE = 0.7
 OVERRULED = 0.015
 ROUNDING = 1e-3
 # Orders worth starting from on similar data: those met that are worse by no more penalties than BEYOND_DOUBT,
-# at most so many. Of these so many are followed, the best on those data.
-MOST_OTHERS, FOLLOWED = 16, 3
+# at most so many. So many walks begin at the best of them on those data; up to MIDDLE variables all but one are
+# shaken first: so many steps for each pair of positions.
+MOST_OTHERS, FOLLOWED, SHAKEN = 16, 3, 3
 # Up to so many variables all orders are compared on similar data, too: it takes no longer.
 FEW = 7
 
@@ -531,7 +532,7 @@ def _walk_many(
 
 
 def search_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> Optimum:
-    """The best order found near some that are good on much the same data, without crossing hills.
+    """The best order found near some that are good on much the same data.
 
     Every direction found is reversed, as in `search_orders`: where the walks begin does not decide it. What the
     means say counts as there.
@@ -549,10 +550,14 @@ def _walk_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> tuple[Fou
     """The best order near those of some orders that are best here, and all orders met."""
     orders = dict.fromkeys(tuple(respect_known(start, problem.before)) for start in starts)
     met = sorted((read_order(problem, order, careful=False) for order in orders), key=_score)
-    ends = [
-        walk_from(problem, item.order, sweeps=SWEEPS, careful=SWEEPS, thorough=False, grain=GRAIN)
-        for item in met[:FOLLOWED]
-    ]
+    how: dict[str, Any] = {"sweeps": SWEEPS, "careful": SWEEPS, "thorough": False, "grain": GRAIN}
+    if problem.p > MIDDLE:
+        ends = [walk_from(problem, item.order, **how) for item in met[:FOLLOWED]]
+        return min(ends, key=_score), ends
+    ends, steps = [walk_from(problem, met[0].order, **how)], (0, SHAKEN * problem.p**2)
+    for seed in range(FOLLOWED - 1):
+        item = met[seed % len(met)]
+        ends.append(walk_from(problem, item.order, steps=steps, seed=seed, **how))
     return min(ends, key=_score), ends
 
 
@@ -657,6 +662,8 @@ def _combine(problem: Landscape, found: list[Found]) -> tuple[Found, list[Found]
 
 def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
     """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
+    if not before.any():
+        return list(order)
     required: dict[int, set[int]] = defaultdict(set)  # who has to come before each
     for earlier, later in np.argwhere(before).tolist():
         required[later].add(earlier)

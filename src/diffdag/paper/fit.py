@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -114,10 +114,9 @@ class PaperFit:
                 return Equation(regressors, before, after)
         return None
 
-    @property
-    def claims(self) -> Claims:
-        """What changed, without estimates."""
-        return self.difference.claims
+    def claims(self, about: Collection[str] | None = None) -> Claims:
+        """What changed, without estimates: edges alone, whatever variables are asked about."""
+        return Claims(tuple(edge.key for edge in self.difference.edge_list))
 
     @cached_property
     def difference(self) -> Difference:

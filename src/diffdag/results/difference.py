@@ -154,15 +154,6 @@ class Difference:
         """One row per variable whose intercept changed, with the fields of `MeanChange` as columns."""
         return _table(self.mean_list, records.MeanChange)
 
-    @property
-    def claims(self) -> records.Claims:
-        """What changed, without estimates."""
-        lists = (self.noise_list, self.mean_list, self.gain_list)
-        return records.Claims(
-            tuple(edge.key for edge in self.edge_list),
-            *(tuple(change.variable for change in changes) for changes in lists),
-        )
-
     def scatter_of(self, source: str, target: str) -> records.EdgeScatter | None:
         """What one changed edge looks like in the rows; None where that is not known."""
         ends = (source, target)
