@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from diffdag._base.arrays import BoolArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
@@ -30,6 +30,8 @@ from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
 from diffdag.ordersearch.fit import OrderSettings
+from diffdag.ordersearch.null_splits import see_chance
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
@@ -124,7 +126,7 @@ class ModelOptions:
         """So many variables can be ordered with these numbers of rows."""
         return most_variables(min(n1, n2), self.max_variables)
 
-    def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
+    def order_settings(self, callback: ProgressCallback | None, inflation: Inflation = NONE) -> OrderSettings:
         """What the order search is asked for."""
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
@@ -136,6 +138,7 @@ class ModelOptions:
             callback or silent,
             1.0 if self.penalty is None else float(self.penalty),
             self.max_variables,
+            inflation=inflation,
         )
 
     def paper_settings(self) -> paper.PaperSettings:
@@ -157,6 +160,16 @@ class Prepared:
     screened: Screened | None = None  # which columns were kept; None for all
     known: BoolArray | None = None  # known[a, b] if variable a has to precede b; None if nothing is known
     notes: tuple[str, ...] = ()  # what a user should know about the rows
+    tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
+    inflation: Inflation = NONE  # of penalties, by what chance gains on the rows
+
+    @property
+    def rows(self) -> tuple[FloatArray, FloatArray] | None:
+        """Rows of the variables that were kept."""
+        if self.tables is None or self.screened is None or len(self.screened.members) == len(self.names):
+            return self.tables
+        first, second = self.tables
+        return first[:, self.screened.members], second[:, self.screened.members]
 
     def before(self, members: Sequence[int]) -> BoolArray:
         """Who has to precede whom among some columns."""
@@ -177,8 +190,14 @@ class Prepared:
         )
 
 
-def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
-    """Reduce two aligned tables to moments.
+def prepare(
+    tables: Tables,
+    options: ModelOptions,
+    callback: ProgressCallback | None = None,
+    *,
+    inflation: Inflation | None = None,
+) -> Prepared:
+    """Reduce two aligned tables to moments, and see what chance gains on their rows, unless that is known.
 
     Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
     covariance matrix is formed.
@@ -196,7 +215,12 @@ def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | 
             "covariance (options covariance and effective_samples)"
         )
         notes = (*notes, fewer)
-    return Prepared(tables.names, first, second, screened, known, notes)
+    if options.method != "order":
+        return Prepared(tables.names, first, second, screened, known, notes)
+    rows = table_scores(tables.first, tables.second, options.covariance)
+    if inflation is None:
+        inflation = see_chance(rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+    return Prepared(tables.names, first, second, screened, known, notes, rows, inflation)
 
 
 def prepare_moments(
@@ -275,8 +299,10 @@ def search(
     prepared = screened_to_fit(prepared, options, callback)
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = options.order_settings(callback), prepared.before(screened.members)
-    return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum, starts)
+    settings, before = options.order_settings(callback, prepared.inflation), prepared.before(screened.members)
+    return ordersearch.fit_samples(
+        names, first, second, before, settings, screened, optimum, prepared.rows, starts
+    )
 
 
 @dataclass(frozen=True)
@@ -285,9 +311,9 @@ class Refit:
 
     options: ModelOptions
     starts: tuple[tuple[str, ...], ...] = ()  # orders that the fit to all rows met; none for a search from anew
-    moved: frozenset[str] | None = (
-        None  # variables whose gains, noise and intercepts are asked for; None for all
-    )
+    inflation: Inflation | None = None  # of penalties, by what chance gains on all rows; None to see anew
+    # Variables whose gains, noise variances and intercepts are asked for; None for all.
+    moved: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -299,13 +325,15 @@ class Refit:
     ) -> Refit:
         """Rows are taken for independent; `along` is an order that refits have to keep to.
 
-        Searches begin near what the `fit` to all rows met. Which gains, noise variances and intercepts changed
-        takes long to tell, and is told of the variables in `moved`, or of all.
+        Searches begin near what the `fit` to all rows met, with its penalties. Which gains, noise variances and
+        intercepts changed takes long to tell, and is told of the variables in `moved`, or of all.
         """
         required = [*(options.required or ()), *itertools.pairwise(along)] if along else options.required
-        starts = fit.starts if fit is not None and fit.method == "order" else ()
+        starts, inflation = (
+            (fit.starts, fit.settings.inflation) if fit is not None and fit.method == "order" else ((), None)
+        )
         options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
-        return cls(options, starts, None if moved is None else frozenset(moved))
+        return cls(options, starts, inflation, None if moved is None else frozenset(moved))
 
     @property
     def about(self) -> dict[str, str]:
@@ -319,7 +347,7 @@ class Refit:
     def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
         """Fit two aligned tables, with some columns left out."""
         options = replace(self.options, rng=rng)
-        prepared = prepare(tables, options)
+        prepared = prepare(tables, options, inflation=self.inflation)
         if out:
             prepared = screened_to_fit(prepared, options).leaving_out(out)
         return search(prepared, options, starts=self.starts).claims(self.moved)

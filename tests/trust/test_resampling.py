@@ -58,13 +58,15 @@ def test_halves_come_in_complementary_pairs():
 
 
 def test_a_fit_is_the_fit_of_the_rows_it_drew():
+    """With the penalties of the fit to all rows; so few variables are searched in full."""
     found = resample_fits(*TABLES, fits=4, model=dd.DifferenceDAG(rng=5, n_jobs=1))
-    names = found.names
+    names, options = found.names, ModelOptions(rng=5)
+    penalties = prepare(align_tables(*TABLES), options).inflation
     drawing = Drawing.of(names, "bootstrap", (250, 301), 5)
     for number in range(4):
-        (one, two), search = _drawn(number, (250, 301), drawing)
-        result = dd.DifferenceDAG(rng=search).fit(TABLES[0][one], TABLES[1][two]).result_
-        wanted = {(edge.source, edge.target, edge.directed) for edge in result.edge_list}
+        (one, two), _ = _drawn(number, (250, 301), drawing)
+        prepared = prepare(Tables(TABLES[0][one], TABLES[1][two], names), options, inflation=penalties)
+        wanted = {edge.key for edge in search(prepared, options).difference.edge_list}
         assert {(names[i], names[j], directed) for i, j, directed in found.found[number]} == wanted
 
 
