@@ -30,6 +30,7 @@ from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
 from diffdag.ordersearch.fit import OrderSettings
 from diffdag.ordersearch.screen import most_variables, screen, silent
+from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
@@ -337,6 +338,8 @@ def assess(
         advance()
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
+    if fit.method == "order":
+        result = add_stand_ins(result, fit)
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
@@ -347,6 +350,8 @@ def assess(
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     """Add to a fit the checks that need no rows, and the lines that changed."""
     found = fit.difference
+    if fit.method == "order":
+        found = add_stand_ins(found, fit)
     return replace(
         found,
         notes=(*prepared.notes, *found.notes),
