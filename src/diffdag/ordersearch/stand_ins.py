@@ -37,6 +37,12 @@ def add_stand_ins(result: Difference, fit: OrderFit) -> Difference:
     names = fit.first.names
     found = find_stand_ins(fit.problem, fit.optimum.best, list(fit.optimum.margins))
     by_ends = {(names[j], names[i]): tuple(names[k] for k in those) for (i, j), those in found.items()}
+    # Without direction the ends are in the order of the columns.
+    by_ends |= {
+        (edge.source, edge.target): by_ends.get((edge.target, edge.source), ())
+        for edge in result.edge_list
+        if not edge.directed and (edge.source, edge.target) not in by_ends
+    }
     edges = [replace(edge, stand_ins=by_ends.get((edge.source, edge.target), ())) for edge in result.edge_list]
     return replace(result, edge_list=tuple(edges))
 

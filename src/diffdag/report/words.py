@@ -51,9 +51,8 @@ def stand_in_words(edge: Edge) -> str:
     'Raf -> Mek (or PKC, Jnk in place of Raf)'
     """
     said = f"{printable(edge.source)} {'->' if edge.directed else '--'} {printable(edge.target)}"
-    return (
-        f"{said} (or {some(edge.stand_ins)} in place of {printable(edge.source)})" if edge.stand_ins else said
-    )
+    named = printable(edge.source) if edge.directed else "one of them"
+    return f"{said} (or {some(edge.stand_ins)} in place of {named})" if edge.stand_ins else said
 
 
 def difference_words(result: Difference) -> str:

@@ -87,8 +87,8 @@ class Edge(_Record):
     #: False where an order without this change, or with it in the other direction, scores within a penalty of
     #: the best; always true with the paper's method, which has no score.
     settled: bool = True
-    #: Columns that explain the change about as well in place of the source (docs/copies.md), the best first;
-    #: none are known with the paper's method.
+    #: Columns that explain the change about as well in place of the source, or of one end if the edge has no
+    #: direction, the best first (docs/copies.md); none are known with the paper's method.
     stand_ins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
