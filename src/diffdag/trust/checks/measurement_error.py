@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
 
 LIMIT = 4.0  # of log-likelihood; chi-squared with one degree of freedom exceeds twice that in 0.5 %
-# Shares that are tried, of the largest that leaves the scatter matrices positive definite.
+# Shares that are tried in turn, of the largest that leaves the scatter matrices positive definite.
 TRIED = tuple(k / 10 for k in range(1, 10))
 Pair = tuple[Moments, Moments]
 
@@ -68,18 +68,21 @@ def check_error(fit: Fit) -> Check | None:
 
 
 def likeliest_error(fit: OrderFit) -> Error:
-    """The error that explains the data best, among those tried, given the order and the changes found."""
+    """The error up to which the data are explained better and better, given the order and the changes found."""
     both = fit.first, fit.second
     noise = _noise_variances(fit.structure, both)
     largest = min(
         float(eigh(moments.scatter / moments.n, np.diag(noise), eigvals_only=True, subset_by_index=(0, 0))[0])
         for moments in both
     )
-    errors = [part * largest * noise for part in (0.0, *TRIED)]
-    likelihoods = np.array([_log_likelihood(fit.structure, both, error) for error in errors])
-    best = 1 + int(np.argmax(likelihoods[1:]))
-    share = TRIED[best - 1] * largest
-    return Error(share, errors[best], float(likelihoods[best] - likelihoods[0]))
+    none = _log_likelihood(fit.structure, both, np.zeros(len(noise)))
+    best = Error(0.0, np.zeros(len(noise)), 0.0)
+    for share in (part * largest for part in TRIED):
+        gained = _log_likelihood(fit.structure, both, share * noise) - none
+        if gained < best.gained:
+            break
+        best = Error(share, share * noise, gained)
+    return best
 
 
 def without_error(both: Pair, variances: FloatArray) -> Pair:
