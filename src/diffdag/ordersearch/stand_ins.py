@@ -5,9 +5,9 @@ column k that is correlated with j, the score is read along orders in which k pr
 on i changes and that of j does not. Those within `MARGIN` of the best score are listed: if k is right, the
 likelihood of a given other model is ``exp(MARGIN)`` times as large with a probability of at most
 ``exp(-MARGIN)`` (Royall 1997, *Statistical Evidence*, chapter 1); the margin is wider than that asks for,
-because the named one was chosen among many, and the order too. Where a factor multiplies all effects on i, j
-may be left out of its causes for k instead, at no more than that. Copies of the target need no list: each of
-them would have to change too.
+because the named one was chosen among many, and the order too. Where chance gains more on the rows at hand, the
+margin grows as penalties do. Where a factor multiplies all effects on i, j may be left out of its causes for k
+instead, at no more than that. Of the target no copies are listed: each of them would have to change too.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ROUNDS = 20  # of weighted least squares with two variances
 
 def add_stand_ins(result: Difference, fit: OrderFit) -> Difference:
     """Name the stand-ins of each edge; the edges may be fewer than those of the fit."""
-    names = fit.first.names
-    found = find_stand_ins(fit.problem, fit.optimum.best, list(fit.optimum.margins))
+    names, margin = fit.first.names, MARGIN * fit.settings.inflation.change
+    found = find_stand_ins(fit.problem, fit.optimum.best, list(fit.optimum.margins), margin)
     by_ends = {(names[j], names[i]): tuple(names[k] for k in those) for (i, j), those in found.items()}
     # Without direction the ends are in the order of the columns.
     by_ends |= {
@@ -47,7 +47,9 @@ def add_stand_ins(result: Difference, fit: OrderFit) -> Difference:
     return replace(result, edge_list=tuple(edges))
 
 
-def find_stand_ins(problem: Problem, best: Found, edges: Sequence[Edge]) -> dict[Edge, list[int]]:
+def find_stand_ins(
+    problem: Problem, best: Found, edges: Sequence[Edge], margin: float = MARGIN
+) -> dict[Edge, list[int]]:
     """Stand-ins for the cause of each changed effect (effect, cause), the best first."""
     close = np.abs(correlations(problem)) > CLOSE
     found = {}
@@ -56,7 +58,7 @@ def find_stand_ins(problem: Problem, best: Found, edges: Sequence[Edge]) -> dict
         rises = {
             k: rise(problem, best, (i, j), (i, k)) for k in np.flatnonzero(close[j]).tolist() if k not in (i, j)
         }
-        found[i, j] = [k for k in sorted(rises, key=lambda k: rises[k]) if rises[k] <= MARGIN]
+        found[i, j] = [k for k in sorted(rises, key=lambda k: rises[k]) if rises[k] <= margin]
     return found
 
 

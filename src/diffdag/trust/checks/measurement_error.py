@@ -46,6 +46,7 @@ def check_error(fit: Fit) -> Check | None:
     """Whether error in the columns explains the data better, and which changes would go."""
     if fit.method != "order" or len(fit.kept) > WIDEST:
         return None
+    limit = LIMIT * fit.settings.inflation.change  # where chance gains more on these rows, as penalties are
     if not fit.optimum.margins:
         return Check(
             "measurement error", True, "there is no change for error in the columns to blur", None, LIMIT
@@ -54,9 +55,9 @@ def check_error(fit: Fit) -> Check | None:
         error = likeliest_error(fit)
     except LinAlgError:
         return None
-    if error.gained <= LIMIT:
+    if error.gained <= limit:
         says = "nothing suggests that the columns are measured with error"
-        return Check("measurement error", True, says, error.gained, LIMIT)
+        return Check("measurement error", True, says, error.gained, limit)
     gone = _edges_that_go(fit, error)
     which = f"{join_names(gone)} would then not be claimed" if gone else "all of them would be claimed then too"
     says = (
@@ -64,7 +65,7 @@ def check_error(fit: Fit) -> Check | None:
         f"measurement error, or something like it: {which}; average repeated measurements, or leave out "
         "columns that are measured badly"
     )
-    return Check("measurement error", False, says, error.gained, LIMIT)
+    return Check("measurement error", False, says, error.gained, limit)
 
 
 def likeliest_error(fit: OrderFit) -> Error:
