@@ -253,7 +253,7 @@ def _search(
         pipeline.validate(step.prepared, step.labels)
         first, second, names = step.prepared.first, step.prepared.second, step.prepared.names
         before = step.prepared.before([names.index(name) for name in first.names])
-        own = replace(settings, inflation=step.prepared.inflation)
+        own = replace(settings, inflation=pipeline.inflation_of(step.prepared, options))
         problems.append(own.problem(first, second, before, len(names)))
     optima = search_jointly(problems, settings.rng, settings.jobs, settings.progress)
     order = tuple(steps[0].prepared.first.names[k] for k in optima[0].best.order)

@@ -33,6 +33,7 @@ from diffdag.ordersearch.fit import OrderSettings
 from diffdag.ordersearch.null_splits import see_chance
 from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
+from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
@@ -162,7 +163,7 @@ class Prepared:
     known: BoolArray | None = None  # known[a, b] if variable a has to precede b; None if nothing is known
     notes: tuple[str, ...] = ()  # what a user should know about the rows
     tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
-    inflation: Inflation = NONE  # of penalties, by what chance gains on the rows
+    inflation: Inflation | None = None  # of penalties, by what chance gains on the rows; None if not yet seen
 
     @property
     def rows(self) -> tuple[FloatArray, FloatArray] | None:
@@ -198,7 +199,7 @@ def prepare(
     *,
     inflation: Inflation | None = None,
 ) -> Prepared:
-    """Reduce two aligned tables to moments, and see what chance gains on their rows, unless that is known.
+    """Reduce two aligned tables to moments.
 
     Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
     covariance matrix is formed.
@@ -219,8 +220,6 @@ def prepare(
     if options.method != "order":
         return Prepared(tables.names, first, second, screened, known, notes)
     rows = table_scores(tables.first, tables.second, options.covariance)
-    if inflation is None:
-        inflation = see_chance(rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
     return Prepared(tables.names, first, second, screened, known, notes, rows, inflation)
 
 
@@ -280,6 +279,13 @@ def validate(prepared: Prepared, labels: tuple[str, str] = LABELS) -> None:
     check_comparable(prepared.first, prepared.second, labels)
 
 
+def inflation_of(prepared: Prepared, options: ModelOptions) -> Inflation:
+    """What penalties are multiplied by: what chance gains on the rows, over what it gains on Gaussian ones."""
+    if prepared.inflation is not None or prepared.rows is None:
+        return prepared.inflation or NONE
+    return see_chance(prepared.rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+
+
 def search(
     prepared: Prepared,
     options: ModelOptions,
@@ -300,7 +306,7 @@ def search(
     prepared = screened_to_fit(prepared, options, callback)
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = options.order_settings(callback, prepared.inflation), prepared.before(screened.members)
+    settings, before = options.order_settings(callback, inflation_of(prepared, options)), prepared.before(screened.members)
     return ordersearch.fit_samples(
         names, first, second, before, settings, screened, optimum, prepared.rows, starts
     )
@@ -409,6 +415,8 @@ def assess(
         advance()
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
+    if fit.method == "order":
+        result = add_stand_ins(result, fit)
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
@@ -419,6 +427,8 @@ def assess(
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     """Add to a fit the checks that need no rows, and the lines that changed."""
     found = fit.difference
+    if fit.method == "order":
+        found = add_stand_ins(found, fit)
     return replace(
         found,
         notes=(*prepared.notes, *found.notes, *([ROWS_NEEDED] if found.edge_list else [])),
@@ -494,7 +504,7 @@ def _sensitivity(
     seed = int(options.rng.integers(2**63)) if isinstance(options.rng, np.random.Generator) else options.rng
     refit = Refit.of(options, along, fit)
     model = replace(refit.options, rng=seed)
-    prepared = replace(prepared, known=model.precedence(prepared.names))
+    prepared = replace(prepared, known=model.precedence(prepared.names), inflation=refit.inflation)
     base = base_settings(prepared, options)
     main = "threshold" if options.method == "paper" else "penalty"
     path = follow_path(

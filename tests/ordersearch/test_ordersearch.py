@@ -505,8 +505,11 @@ def test_names_units_and_sides_do_not_matter(seed):
     }
     moments = (Moments.from_array(np.ascontiguousarray(table)) for table in (first, second))
     from_moments = DifferenceDAG().fit_moments(*moments).result_
-    assert replace(from_moments, checks=()) == replace(result, checks=())
-    assert set(from_moments.checks) <= set(result.checks)
+    # Rows tell more of errors, and so of what is worth its penalty, but not of weights.
+    assert {edge.key: edge.weight_first for edge in from_moments.edge_list} == {
+        edge.key: edge.weight_first for edge in result.edge_list
+    }
+    assert {check.name for check in from_moments.checks} <= {check.name for check in result.checks}
 
 
 def test_what_is_known_is_respected():

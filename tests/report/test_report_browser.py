@@ -317,6 +317,7 @@ class TestExploring:
             "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
             "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "gain_of": "", "support": "",
             "confidence": "0.97", "direction": "", "low": "", "high": "", "settled": "True",
+            "stand_ins": "",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()

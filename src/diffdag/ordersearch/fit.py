@@ -446,7 +446,7 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "noise": "equal" if fit.equal_noise else "auto",
         "penalty": fit.problem.unit,
         "penalty_factor": fit.settings.factor,
-        "inflation": _inflation(fit),
+        "penalty_inflation": fit.settings.inflation._asdict(),
         "score": optimum.best.score,
         "search": how,
         "known_beforehand": list(fit.settings.known),
@@ -459,19 +459,14 @@ def _described(fit: OrderFit) -> dict[str, object]:
     }
 
 
-def _inflation(fit: OrderFit) -> str | list[object]:
-    """What chance in the rows multiplies penalties by, in words."""
-    known = fit.settings.inflation
-    if known == NONE:
-        return []
-    said = [
-        f"{what} {times:.2g} times"
-        for what, times in zip(("effects", "noise variances", "intercepts"), known, strict=True)
-        if times > 1
-    ]
+def _inflation(fit: OrderFit) -> str:
+    """What chance in the rows multiplies penalties by, and why."""
+    kinds = zip(("effects", "noise variances", "intercepts"), fit.settings.inflation, strict=True)
+    said = " and ".join(f"{times:.2g} times for {what}" for what, times in kinds if times > 1)
     heavy = [] if fit.rows is None else heavy_columns(fit.rows, fit.first.names)
-    why = f"heavy tails in {join_names(heavy)}" if heavy else "how these rows are spread"
-    return f"{join_names(said)} the Gaussian penalty, because of {why}"
+    why = f"heavy tails or many zeros in {join_names(heavy)}" if heavy else "how these rows are spread"
+    remedy = "; a logarithm, or covariance 'winsorised', would find more" if heavy else ""
+    return f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}{remedy}"
 
 
 def _agreement(fit: OrderFit) -> str:
@@ -497,6 +492,8 @@ def _notes(fit: OrderFit) -> Iterator[str]:
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
+    if fit.settings.inflation != NONE:
+        yield _inflation(fit)
     if fit.fallen:
         said = join_names(f"{names[j]} -> {names[i]}" for i, j in sorted(fit.fallen))
         yield f"{said} is not listed: the search found it, but a few rows carry it"

@@ -431,7 +431,7 @@ def is_total(before: BoolArray) -> bool:
     return bool(before.sum() == len(before) * (len(before) - 1) // 2)
 
 
-def _correlations(problem: Landscape) -> FloatArray:
+def correlations(problem: Landscape) -> FloatArray:
     """In both conditions together; of several pairs, in the first."""
     pooled = problem.pairs_in_core[1][0]
     scale = np.sqrt(np.diag(pooled))
@@ -638,7 +638,7 @@ def _copies_in_doubt(problem: Landscape, best: Found) -> bool:
     """Whether a change is hardly worth its penalty, and a near-copy may stand for its cause or effect."""
     weak = [edge for edge, rise in weigh_changes(problem, best).items() if rise < WEAK * problem.unit]
     rows = np.unique(np.array(weak, dtype=np.intp))
-    copies = np.abs(_correlations(problem)[rows]) > COPY
+    copies = np.abs(correlations(problem)[rows]) > COPY
     return bool((copies.sum(axis=1) > 1).any())  # each is correlated with itself
 
 
@@ -776,7 +776,7 @@ def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
     there = read_order(problem, best.order, barred=barred)
     if there.score > best.score + BEYOND_DOUBT * problem.unit:
         return there
-    close = np.abs(_correlations(problem)[[i, j]]).max(axis=0) > CLOSE
+    close = np.abs(correlations(problem)[[i, j]]).max(axis=0) > CLOSE
     involved = close | best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
     nearest = walk_from(
         problem,

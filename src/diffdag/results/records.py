@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from diffdag.model.sem import LinearSEM
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
 SUPPORTS = ("mechanism", "range", "unclear")
+SEPARATOR = " | "  # of names in one cell of a table
 # A weight within so many standard errors of zero counts as absent (two-sided 1 %).
 ABSENT_ERRORS = 2.576
 
@@ -35,6 +36,11 @@ def classify_change(weight_first: float, weight_second: float, absent_first: boo
     if weight_first * weight_second < 0:
         return "reversed-sign"
     return "strengthened" if grows else "weakened"
+
+
+def join_listed(names: Iterable[str]) -> str:
+    """Several names in one cell of a table."""
+    return SEPARATOR.join(names)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,9 @@ class Edge(_Record):
     #: False where an order without this change, or with it in the other direction, scores within a penalty of
     #: the best; always true with the paper's method, which has no score.
     settled: bool = True
+    #: Columns that explain the change about as well in place of the source, or of one end if the edge has no
+    #: direction, the best first (docs/copies.md); none are known with the paper's method.
+    stand_ins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
@@ -92,12 +101,21 @@ class Edge(_Record):
         if self.gain_of not in (None, self.source, self.target):
             raise ValueError(f"an edge has the gain of {self.gain_of!r}, which is not one of its ends")
         object.__setattr__(self, "directed", bool(self.directed))
+        object.__setattr__(self, "stand_ins", tuple(self.stand_ins))
         super().__post_init__()
 
     @property
     def key(self) -> tuple[str, str, bool]:
         """What makes it the same edge in another comparison: source, target, directed."""
         return self.source, self.target, self.directed
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known of it, by field, where there are no lists: names are joined."""
+        joined = {
+            key: join_listed(value) if isinstance(value, tuple) else value for key, value in vars(self).items()
+        }
+        return {key: value for key, value in joined.items() if value not in (None, "")}
 
     @property
     def kind(self) -> str:
