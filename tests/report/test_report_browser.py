@@ -511,7 +511,17 @@ def test_a_large_answer_opens_and_answers_at_once(show):
     names = [f"region {k} with a name" for k in range(200)]
     pairs = list(combinations(range(200), 2))
     edges = [
-        Edge(names[i], names[j], True, str(rng.choice(CHANGES)), 0.5, 0.1, float(rng.normal()), 0.1, confidence=0.9)
+        Edge(
+            names[i],
+            names[j],
+            True,
+            str(rng.choice(CHANGES)),
+            0.5,
+            0.1,
+            float(rng.normal()),
+            0.1,
+            confidence=0.9,
+        )
         for i, j in (pairs[k] for k in rng.permutation(len(pairs))[:60])
     ]
     result = answer(names, edges, rows=150)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from diffdag.results.difference import Difference
     from diffdag.results.records import Edge
 
+BY_RANGE = "Explained by a moved range, not counted:"
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
 INTERNAL = {
@@ -144,6 +145,8 @@ def edge_table(result: Difference) -> str:
     head, *body = fmt.aligned(rows, left=2).split("\n")
     lines = [head]
     for edge, line in zip(edges, body, strict=True):
+        if edge.by_range and BY_RANGE not in lines:
+            lines.append(BY_RANGE)
         lines.append(line)
         if contrary := "; ".join(mark.short for mark in marks(result, edge)):
             lines.append(fmt.wrap(f"    but: {contrary}", "      "))

@@ -15,7 +15,6 @@ from diffdag.report.layout.picture import Picture, line_kind, line_words
 from diffdag.report.layout.theme import DASHES
 from diffdag.report.text import short_labels
 from diffdag.report.words import (
-    SUPPORT,
     difference_words,
     edge_legend,
     edge_words,
@@ -32,7 +31,13 @@ if TYPE_CHECKING:
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
-JUDGED = ("interval", "confidence", "direction", "support")  # columns that are there if some edge has them
+JUDGED = (
+    "interval",
+    "confidence",
+    "direction",
+    "support",
+    "against",
+)  # columns that are there if some edge has them
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -182,7 +187,7 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         ("Explained by", "" if edge.gain_of is None else f"the gain of {fmt.printable(edge.gain_of)}"),
         ("Confidence that something changed", row["confidence"]),
         ("Direction: the arrow is right, if so", row["direction"]),
-        ("Support", SUPPORT.get(edge.support or "", "")),
+        ("Support", row["support"]),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))

@@ -190,7 +190,7 @@ class Explorer {
     if (!edge.against.length) return [];
     const list = make("ul", { class: "checks" });
     for (const [short, words] of edge.against) {
-      list.append(make("li", { class: "against-it" }, make("strong", {}, short), `: ${words}`));
+      list.append(make("li", { class: "against" }, make("strong", {}, short), `: ${words}`));
     }
     return [make("h4", {}, "Speaks against it"), list];
   }

@@ -28,6 +28,7 @@ NAME_CHARACTERS = 26  # longer names go on several lines
 MARGIN, SAMPLE = 14.0, 34.0  # around the picture; length of a line in the legend
 THINNEST, THICKEST = 1.3, 4.5
 PALEST = 0.4  # opacity of an edge with confidence 0
+FAINT = 0.6  # and of one that a moved range explains
 MOST_EDGES = 250
 
 
@@ -150,12 +151,15 @@ def line_words(kind: str) -> str:
 
 
 def opacity(edge: Edge) -> float:
-    """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown.
+    """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown;
+    faint where a moved range explains it.
 
     >>> from diffdag.results.records import Edge
     >>> opacity(Edge("a", "b")), opacity(Edge("a", "b", confidence=0.0))
     (1.0, 0.4)
     """
+    if edge.by_range:
+        return FAINT
     return 1.0 if edge.confidence is None else PALEST + (1 - PALEST) * edge.confidence
 
 
