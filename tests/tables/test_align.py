@@ -411,8 +411,8 @@ def test_group_text_is_kept_as_written(tmp_path):
     [
         (("h",), "group column 'h' does not exist; the columns are 'g', 'x' and 'y'"),
         (("g", "ab"), "the groups are the text 'ab'; give a list"),
-        (("g", ["a", "z"]), "has no group 'z'; it holds 'b' .3 rows., 'a' .2 rows."),
-        (("g", ["a", "a"]), "group 'a' is chosen twice; choose others of 'b' .3 rows., 'a' .2 rows."),
+        (("g", ["a", "z"]), "has no group 'z'; it holds 'a' .2 rows., 'b' .3 rows."),
+        (("g", ["a", "a"]), "group 'a' is chosen twice; choose others of 'a' .2 rows., 'b' .3 rows."),
     ],
 )
 def test_wrong_groups_are_explained(arguments, message):

@@ -37,7 +37,7 @@ JUDGED = (
     "direction",
     "support",
     "against",
-)  # columns that are there if some edge has them
+)  # shown if some edge has them
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
