@@ -32,6 +32,14 @@ class Rewriter(doctest.DocTestRunner):
         self.said[id(example)] = got
 
 
+def shown(said: str, before: str) -> str:
+    """An output as a page has it; where it was cut short, after as many paragraphs."""
+    parts = said.split("\n\n")
+    if before.endswith("\n...\n"):
+        parts = [*parts[: before.count("<BLANKLINE>")], parts[before.count("<BLANKLINE>")] + "\n...\n"]
+    return "\n<BLANKLINE>\n".join(parts)
+
+
 def rewritten(text: str, name: str) -> str:
     """The text of a page with outputs as they are now."""
     blocks = [block[1] for block in PYTHON.finditer(text) if ">>>" in block[1]]
@@ -44,8 +52,7 @@ def rewritten(text: str, name: str) -> str:
         fresh = block
         for example in test.examples:
             if id(example) in runner.said:
-                said = runner.said[id(example)].replace("\n\n", "\n<BLANKLINE>\n")
-                fresh = fresh.replace(example.want, said, 1) if example.want else fresh
+                fresh = fresh.replace(example.want, shown(runner.said[id(example)], example.want), 1)
         text = text.replace(block, fresh, 1)
     return text
 

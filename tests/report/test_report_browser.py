@@ -390,8 +390,12 @@ class TestReaders:
         visit.page.set_viewport_size({"width": width, "height": 900})
         known = {"confidence": 0.93, "settled": False, "size": 0.4}
         edges = [
-            Edge("Raf", "Mek", True, "added", 0.0, 400.0, -400.0, 11.0, support="range", direction=0.9, **known),
-            Edge("Mek", "Erk", True, "weakened", 0.9, 0.4, 0.5, 0.05, support="mechanism", direction=0.7, **known),
+            Edge(
+                "Raf", "Mek", True, "added", 0.0, 400.0, -400.0, 11.0, support="range", direction=0.9, **known
+            ),
+            Edge(
+                "Mek", "Erk", True, "weakened", 0.9, 0.4, 0.5, 0.05, support="mechanism", direction=0.7, **known
+            ),
             Edge("Akt", "Erk", True, "added", 0.0, 0.4, -0.4, 0.05, support="unclear", direction=0.5, **known),
         ]
         page = show(answer(["Raf", "Mek", "Erk", "Akt"], edges, labels=("baseline", "u0126")))

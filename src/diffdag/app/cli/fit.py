@@ -160,7 +160,9 @@ def demo(
     baseline, other = load_sachs_pair(condition)
     estimator, labels = build({"n_jobs": -1}, resamples=resamples or None), ("baseline", condition.lower())
     estimator.fit(baseline, other, labels=labels, progress=True)
-    print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
+    print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values")
+    print("Most pairs found in these data stand in the consensus network, but only about half of the arrows")
+    print("agree with it: take pairs for findings, and arrows for questions.\n")
     _deliver(estimator.result_, out)
 
 

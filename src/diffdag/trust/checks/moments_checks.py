@@ -136,7 +136,7 @@ def check_order(fit: Fit) -> Check:
             "explain the changes about as well; take these pairs without direction, or give what is known "
             "(tiers, directions)"
         )
-        return Check("order", False, says, len(open_ones), TIES, tuple(open_ones))
+        return Check("order", False, says, len(open_ones), TIES)
     if open_ones:
         says = f"the direction of {open_ones[0]} is open or settled by a slim margin; all others are clearer"
         return Check("order", True, says, 1, TIES)
