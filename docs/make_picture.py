@@ -1,6 +1,6 @@
 """Draw docs/picture.svg, the picture in the README and others in the docs, from the Sachs data.
 
-The summaries printed are those that README.md quotes; ``docs/make_sessions.py`` rewrites what other pages quote.
+README.md quotes the first summary printed; ``docs/make_sessions.py`` rewrites what other pages quote.
 Run with ``.venv/bin/python docs/make_picture.py``; the same code and data give the same file.
 """
 

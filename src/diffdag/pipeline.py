@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from diffdag._base.arrays import BoolArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
@@ -29,6 +29,8 @@ from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
 from diffdag.ordersearch.fit import OrderSettings
+from diffdag.ordersearch.null_splits import see_chance
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import most_variables, screen, silent
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
@@ -131,7 +133,7 @@ class ModelOptions:
         """So many variables can be ordered with these numbers of rows."""
         return most_variables(min(n1, n2), self.max_variables)
 
-    def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
+    def order_settings(self, callback: ProgressCallback | None, inflation: Inflation = NONE) -> OrderSettings:
         """What the order search is asked for."""
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
@@ -143,6 +145,7 @@ class ModelOptions:
             callback or silent,
             1.0 if self.penalty is None else float(self.penalty),
             self.max_variables,
+            inflation=inflation,
         )
 
     def paper_settings(self) -> paper.PaperSettings:
@@ -164,6 +167,16 @@ class Prepared:
     screened: Screened | None = None  # which columns were kept; None for all
     known: BoolArray | None = None  # known[a, b] if variable a has to precede b; None if nothing is known
     notes: tuple[str, ...] = ()  # what a user should know about the rows
+    tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
+    inflation: Inflation = NONE  # of penalties, by what chance gains on the rows
+
+    @property
+    def rows(self) -> tuple[FloatArray, FloatArray] | None:
+        """Rows of the variables that were kept."""
+        if self.tables is None or self.screened is None or len(self.screened.members) == len(self.names):
+            return self.tables
+        first, second = self.tables
+        return first[:, self.screened.members], second[:, self.screened.members]
 
     def before(self, members: Sequence[int]) -> BoolArray:
         """Who has to precede whom among some columns."""
@@ -179,8 +192,14 @@ class Prepared:
         )
 
 
-def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
-    """Reduce two aligned tables to moments.
+def prepare(
+    tables: Tables,
+    options: ModelOptions,
+    callback: ProgressCallback | None = None,
+    *,
+    inflation: Inflation | None = None,
+) -> Prepared:
+    """Reduce two aligned tables to moments, and see what chance gains on their rows, unless that is known.
 
     Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
     covariance matrix is formed.
@@ -198,7 +217,12 @@ def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | 
             "covariance (options covariance and effective_samples)"
         )
         notes = (*notes, fewer)
-    return Prepared(tables.names, first, second, screened, known, notes)
+    if options.method != "order":
+        return Prepared(tables.names, first, second, screened, known, notes)
+    rows = table_scores(tables.first, tables.second, options.covariance)
+    if inflation is None:
+        inflation = see_chance(rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+    return Prepared(tables.names, first, second, screened, known, notes, rows, inflation)
 
 
 def prepare_moments(
@@ -269,8 +293,8 @@ def search(
         prepared = prepared.keeping(screen_moments(prepared, most, callback))
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = options.order_settings(callback), prepared.before(screened.members)
-    return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum)
+    settings, before = options.order_settings(callback, prepared.inflation), prepared.before(screened.members)
+    return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum, prepared.rows)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
@@ -18,6 +19,8 @@ from diffdag._base.words import join_names, plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
+from diffdag.ordersearch.null_splits import heavy_columns
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, screening_note, silent
 from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
 from diffdag.precision.problem import pooled_scale
@@ -26,8 +29,12 @@ from diffdag.results.places import placed
 from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges, with_sizes
 from diffdag.tables.moments import Moments
 
+Rows: TypeAlias = tuple[FloatArray, FloatArray]
+
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
 TIE = 0.5
+# An edge has to reach this share of the penalty by errors that know the rows.
+BORNE_OUT = 0.5
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
@@ -46,6 +53,7 @@ class OrderSettings:
     factor: float = 1.0  # of the penalty
     max_variables: int | None = None  # at most so many variables are ordered
     gains: bool = True  # whether a factor may multiply all effects on a variable
+    inflation: Inflation = NONE  # of each kind of penalty, by what chance gains on the rows
 
     def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
         """The search problem of the moments of what was kept of `total` variables."""
@@ -58,6 +66,7 @@ class OrderSettings:
             before,
             total,
             self.factor,
+            inflation=self.inflation,
             difference=first.mean - second.mean,
             gains=self.gains,
         )
@@ -109,10 +118,10 @@ class Structure:
         """The variables before i."""
         return list(self.order[: self.order.index(i)])
 
-    def regression(self, first: Moments, second: Moments, i: int) -> JointRegression:
+    def regression(self, first: Moments, second: Moments, i: int, rows: Rows | None = None) -> JointRegression:
         """Regress i on its predecessors, jointly, with its changes."""
         changed, separate, gain = self.causes.get(i, ()), i in self.separate, i in self.gains
-        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain)
+        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain, rows)
 
     def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
         """The changed edges to i, with weights and standard errors of its regression."""
@@ -143,6 +152,7 @@ class OrderFit:
     optimum: Optimum
     settings: OrderSettings
     screened: Screened
+    rows: Rows | None = None  # of the variables that were kept, if there are rows
     method: Literal["order"] = "order"
 
     @property
@@ -185,6 +195,22 @@ class OrderFit:
             if math.isfinite(margin)
         }
 
+    @cached_property
+    def fallen(self) -> frozenset[tuple[int, int]]:
+        """Edges (effect, cause) that the search found and the rows do not bear out: few of them carry these."""
+        if self.rows is None:
+            return frozenset()
+        level = float(chdtrc(1, 2 * BORNE_OUT * self.problem.unit / self.settings.inflation.change))
+        fallen = set()
+        for i, j in self.optimum.margins:
+            if i in self.structure.gains and j in self.structure.multiplied[i]:
+                pvalue = self.regressions[i].gain_pvalue
+            else:
+                pvalue = self.regressions[i].delta_pvalue(self.structure.predecessors(i).index(j))
+            if not pvalue <= level:
+                fallen.add((i, j))
+        return frozenset(fallen)
+
     def settled(self, edge: tuple[int, int]) -> bool:
         """Whether every order that was met without this change, as it is claimed, is clearly worse."""
         return self.optimum.rise(edge, directed=edge not in self.tied) > SETTLED * self.problem.unit
@@ -205,7 +231,11 @@ class OrderFit:
     @cached_property
     def regressions(self) -> dict[int, JointRegression]:
         """For each variable of which something changed, its regression on its predecessors."""
-        return {i: self.structure.regression(self.first, self.second, i) for i in self.structure.touched}
+        return {i: self.regression(i) for i in self.structure.touched}
+
+    def regression(self, i: int) -> JointRegression:
+        """Regress a variable on its predecessors, with its changes."""
+        return self.structure.regression(self.first, self.second, i, self.rows)
 
     def equation(self, target: int, first: Moments, second: Moments) -> Equation:
         """Regressors of a variable, by column of the kept ones, and their coefficients in each condition."""
@@ -228,7 +258,11 @@ class OrderFit:
             settings={**_described(self), **self.screened.settings},
             screened_out=tuple(out),
             notes=(*([note] if out else []), *_notes(self)),
-            gain_list=tuple(mechanisms.changed_gains(self.structure, self.regressions)),
+            gain_list=tuple(
+                gain
+                for gain in mechanisms.changed_gains(self.structure, self.regressions)
+                if any(edge.gain_of == gain.variable for edge in edges)
+            ),
             noise_list=tuple(mechanisms.changed_noise(self.structure, self.regressions)),
             mean_list=tuple(mechanisms.changed_means(self)),
             method="order",
@@ -244,6 +278,7 @@ def fit_samples(
     settings: OrderSettings,
     screened: Screened,
     optimum: Optimum | None = None,
+    rows: Rows | None = None,
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
@@ -252,7 +287,7 @@ def fit_samples(
     """
     problem = settings.problem(first, second, before, len(names))
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened)
+    return OrderFit(names, first, second, found, settings, screened, rows)
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -327,13 +362,13 @@ def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
     for i in sorted(fit.structure.gains.union(fit.structure.causes)):
         for edge in fit.structure.edges(i, fit.regressions[i]):
             ends = i, place[edge.source]
-            if ends not in fit.tied:
+            if ends not in fit.tied | fit.fallen:
                 yield replace(edge, settled=fit.settled(ends))
     yield from _undirected(fit)
 
 
 def _undirected(fit: OrderFit) -> list[Edge]:
-    names, tied = fit.first.names, sorted(fit.tied, key=sorted)
+    names, tied = fit.first.names, sorted(fit.tied - fit.fallen, key=sorted)
     return [
         Edge(names[min(edge)], names[max(edge)], directed=False, settled=fit.settled(edge)) for edge in tied
     ]
@@ -366,6 +401,7 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "noise": "equal" if fit.equal_noise else "auto",
         "penalty": fit.problem.unit,
         "penalty_factor": fit.settings.factor,
+        "inflation": _inflation(fit),
         "score": optimum.best.score,
         "search": how,
         "known_beforehand": list(fit.settings.known),
@@ -376,6 +412,21 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "margins": fit.margins,
         "unsettled": fit.unsettled,
     }
+
+
+def _inflation(fit: OrderFit) -> str | list[object]:
+    """What chance in the rows multiplies penalties by, in words."""
+    known = fit.settings.inflation
+    if known == NONE:
+        return []
+    said = [
+        f"{what} {times:.2g} times"
+        for what, times in zip(("effects", "noise variances", "intercepts"), known, strict=True)
+        if times > 1
+    ]
+    heavy = [] if fit.rows is None else heavy_columns(fit.rows, fit.first.names)
+    why = f"heavy tails in {join_names(heavy)}" if heavy else "how these rows are spread"
+    return f"{join_names(said)} the Gaussian penalty, because of {why}"
 
 
 def _agreement(fit: OrderFit) -> str:
@@ -401,5 +452,8 @@ def _notes(fit: OrderFit) -> Iterator[str]:
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
-    for i, j in sorted(fit.tied):
+    if fit.fallen:
+        said = join_names(f"{names[j]} -> {names[i]}" for i, j in sorted(fit.fallen))
+        yield f"{said} is not listed: the search found it, but a few rows carry it"
+    for i, j in sorted(fit.tied - fit.fallen):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

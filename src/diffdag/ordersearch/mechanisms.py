@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scipy.special import chdtrc
 
-from diffdag.model.regression import JointRegression, equal_variances
+from diffdag.model.regression import JointRegression
 from diffdag.results.records import GainChange, MeanChange, NoiseChange
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def changed_noise(structure: Structure, regressions: Mapping[int, JointRegressio
     for i in sorted(structure.separate):
         fit = regressions[i]
         one, two = fit.variance_first, fit.variance_second
-        pvalue = float(equal_variances(one / two, *fit.freedom))
+        pvalue = fit.variance_pvalue
         if pvalue <= limit:
             yield NoiseChange(structure.names[i], one, two, one / two, pvalue)
 
@@ -59,7 +59,7 @@ def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
     structure, first, second = fit.structure, fit.first, fit.second
     limit = level(MEAN_A, MEAN_B, len(structure.names))
     for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
-        known = fit.regressions.get(i) or structure.regression(first, second, i)
+        known = fit.regressions.get(i) or fit.regression(i)
         one, two = known.shifts
         pvalue = max(known.shift.pvalue, one.pvalue, two.pvalue)
         if one.value * two.value > 0 and pvalue <= limit:

@@ -24,7 +24,7 @@ from diffdag._base.parallel import count_workers, end_if_abandoned, run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.core import _core
-from diffdag.ordersearch.penalty import penalties
+from diffdag.ordersearch.penalty import NONE, Inflation, penalties
 from diffdag.ordersearch.rules import CHANGE, GAIN, VARIANCE, Rules, make_rules
 from diffdag.tables.moments import Moments
 
@@ -93,6 +93,7 @@ class Problem:
         total: int,
         factor: float = 1.0,
         *,
+        inflation: Inflation = NONE,
         difference: FloatArray | None = None,
         gains: bool = True,
     ) -> Problem:
@@ -109,7 +110,7 @@ class Problem:
             row = np.append(n * mean, n)
             own = scatter / np.outer(scale, scale) + n * np.outer(mean, mean)
             sums.append(np.block([[own, row[:-1, None]], [row]]))
-        table = penalties(n1, n2, p, total, factor)
+        table = penalties(n1, n2, p, total, factor, inflation)
         table[GAIN] -= equal * table[VARIANCE]
         if not gains:
             table[GAIN] = np.inf

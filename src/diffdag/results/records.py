@@ -71,8 +71,8 @@ class Edge(_Record):
     gain_of: str | None = (
         None  #: the target where its gain explains this change: all effects on it, times one factor
     )
-    #: What a moved range leaves of the change (one of `SUPPORTS`): ``"mechanism"``, it stands; ``"range"``, a
-    #: shared curve over another range explains it; ``"unclear"``, ranges hardly overlap. None: not looked at.
+    #: What a moved range leaves of the change: ``"mechanism"``, it stands; ``"range"``, a shared curve over
+    #: another range explains it; ``"unclear"``, ranges hardly overlap. None if it was not looked at.
     support: str | None = None
     confidence: float | None = None  #: probability that something changed between the two (docs/trust.md)
     direction: float | None = None  #: probability that the arrow is right, given that something changed
