@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from diffdag.results.difference import Difference
     from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange
 
-HOW_SURE = (
-    "confidence: probability that something changed between the two; direction: that the arrow is right, if so"
-)
+CONFIDENCE = "confidence: probability that something changed between the two"
+DIRECTION = "direction: that the arrow is right, if so"
 SUPPORT = {
     "mechanism": "mechanism, the effect itself changed",
     "range": "range, a moved range explains it as well",
@@ -64,8 +63,9 @@ def _effect_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> st
 def edge_legend(result: Difference) -> Iterator[str]:
     """Sentences that say what the numbers beside the edges mean, as far as there are any."""
     edges = result.edge_list
-    if any(edge.confidence is not None or edge.direction is not None for edge in edges):
-        yield HOW_SURE
+    if any(edge.confidence is not None for edge in edges):
+        known = any(edge.direction is not None for edge in edges)
+        yield f"{CONFIDENCE}; {DIRECTION}" if known else CONFIDENCE
     present = {edge.support for edge in edges}
     if present != {None}:
         yield "support: " + "; ".join(words for name, words in SUPPORT.items() if name in present)
