@@ -108,8 +108,10 @@ def beside(result: Differences) -> Iterator[tuple[str, str]]:
 
 def delta_words(result: Differences) -> str:
     """Say what is subtracted from what in the matrix of changes."""
-    sure = any(e.confidence is not None for row in result.by_edge for e in row.values())
-    extra = "with its standard error" + ", the confidence in the change and that in its direction" * sure
+    edges = [edge for row in result.by_edge for edge in row.values()]
+    extra = "with its standard error"
+    extra += " and the confidence in the change" * any(edge.confidence is not None for edge in edges)
+    extra += " and in its direction" * any(edge.direction is not None for edge in edges)
     ends = ("the first condition", "the second")
     if result.reference is not None:
         ends = (fmt.printable(result.reference), "the other condition")
