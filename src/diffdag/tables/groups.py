@@ -116,7 +116,8 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
         return mark_group(_filtered(table, place, rows), table, rows, label)
 
     counts = Counter(texts)
-    return Counter({text: counts[text] for text in sorted(counts, key=natural)}), rows_of
+    ordered = sorted(counts, key=lambda text: (text == _NO_GROUP, natural(text)))
+    return Counter({text: counts[text] for text in ordered}), rows_of
 
 
 def natural(text: str) -> tuple[object, ...]:
