@@ -22,11 +22,20 @@ from diffdag.ordersearch import mechanisms
 from diffdag.ordersearch.null_splits import heavy_columns
 from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import (
+    FEW,
+    SETTLED,
+    Found,
+    Optimum,
+    Problem,
+    is_total,
+    search_near,
+    search_orders,
+)
 from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges, with_sizes
+from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
 from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
@@ -181,6 +190,12 @@ class OrderFit:
         return tuple(self.first.names[k] for k in self.structure.order)
 
     @property
+    def starts(self) -> tuple[tuple[str, ...], ...]:
+        """Orders to start from on data much like these: the best, and others that were met."""
+        orders = self.optimum.best.order, *self.optimum.others
+        return tuple(tuple(self.first.names[k] for k in order) for order in orders)
+
+    @property
     def tied(self) -> set[tuple[int, int]]:
         """Edges (effect, cause) whose direction is not settled."""
         return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
@@ -204,9 +219,9 @@ class OrderFit:
         fallen = set()
         for i, j in self.optimum.margins:
             if i in self.structure.gains and j in self.structure.multiplied[i]:
-                pvalue = self.regressions[i].gain_pvalue
+                pvalue = self.regression(i).gain_pvalue
             else:
-                pvalue = self.regressions[i].delta_pvalue(self.structure.predecessors(i).index(j))
+                pvalue = self.regression(i).delta_pvalue(self.structure.predecessors(i).index(j))
             if not pvalue <= level:
                 fallen.add((i, j))
         return frozenset(fallen)
@@ -235,12 +250,36 @@ class OrderFit:
 
     def regression(self, i: int) -> JointRegression:
         """Regress a variable on its predecessors, with its changes."""
-        return self.structure.regression(self.first, self.second, i, self.rows)
+        if i not in self._regressed:
+            self._regressed[i] = self.structure.regression(self.first, self.second, i, self.rows)
+        return self._regressed[i]
+
+    @cached_property
+    def _regressed(self) -> dict[int, JointRegression]:
+        return {}
 
     def equation(self, target: int, first: Moments, second: Moments) -> Equation:
         """Regressors of a variable, by column of the kept ones, and their coefficients in each condition."""
         fit = self.structure.regression(first, second, target)
         return Equation(self.structure.predecessors(target), (fit.first, fit.second))
+
+    def claims(self, about: Collection[str] | None = None) -> Claims:
+        """What changed, without estimates; gains, noise and intercepts of some variables alone, or of all."""
+        names, tied, structure = self.first.names, self.tied, self.structure
+        among = {k for k, name in enumerate(names) if about is None or name in about}
+        regressions = {i: self.regression(i) for i in among & (structure.separate | structure.gains)}
+        edges = (
+            (names[min(edge)], names[max(edge)], False)
+            if edge in tied
+            else (names[edge[1]], names[edge[0]], True)
+            for edge in sorted(self.optimum.margins.keys() - self.fallen)
+        )
+        lists = (
+            mechanisms.changed_noise(structure, regressions),
+            mechanisms.changed_means(self, among),
+            mechanisms.changed_gains(structure, regressions),
+        )
+        return Claims(tuple(edges), *(tuple(change.variable for change in changes) for changes in lists))
 
     @cached_property
     def difference(self) -> Difference:
@@ -279,15 +318,24 @@ def fit_samples(
     screened: Screened,
     optimum: Optimum | None = None,
     rows: Rows | None = None,
+    starts: Sequence[Sequence[str]] = (),
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
     ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
-    done already, together with other pairs of conditions.
+    done already, together with other pairs of conditions; `starts` are good orders on much the same data.
     """
     problem = settings.problem(first, second, before, len(names))
+    if optimum is None and starts and problem.p > FEW and not is_total(before):
+        optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
     return OrderFit(names, first, second, found, settings, screened, rows)
+
+
+def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
+    """An order of some variables as one of others, by number: what it says nothing of comes last."""
+    place = {name: k for k, name in enumerate(order)}
+    return sorted(range(len(names)), key=lambda k: place.get(names[k], len(place)))
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
 from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, with_error
+from diffdag.trust.confidence import settled_words
 from diffdag.trust.contradictions import LIKELY, contradictions, direction_open, hedged
 
 if TYPE_CHECKING:
@@ -189,7 +190,12 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
         )
         yield "False edges", f"{which} at most {100 * result.selection.fdr:g} % are expected to be false"
     if found is not None:
-        words = f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
+        words = f"{found.fits} bootstrap fits"
+        if found.varied:
+            words += f" and {found.varied} with a varied specification"
+        if found.asked:
+            words += f", {settled_words(found)}"
+        words += f"; {plural(len(found.stable), 'pair')} found in at least "
         words += f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows"
         if found.stable:
             words += f", of which at most {found.expected_false:.2g} false are to be expected"

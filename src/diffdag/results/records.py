@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 from diffdag._base.arrays import FloatArray
 from diffdag.model.sem import LinearSEM
@@ -160,6 +161,15 @@ class MeanChange(_Record):
     confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
+class Claims(NamedTuple):
+    """What a fit claims to have changed, by name and without estimates."""
+
+    edges: tuple[tuple[str, str, bool], ...]  #: source, target, and whether directed
+    noise: tuple[str, ...] = ()  #: variables whose noise variance changed
+    mean: tuple[str, ...] = ()  #: variables whose intercept changed
+    gain: tuple[str, ...] = ()  #: variables whose gain changed
+
+
 def estimated_edge(
     source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
 ) -> Edge:
@@ -209,15 +219,27 @@ class Check(_Record):
 
 
 @dataclass(frozen=True)
+class Ways:
+    """In what share of some fits a pair of variables changed; `found` is the sum of the three ways after it."""
+
+    fits: int = 0  #: fits in which both variables took part: what the shares are shares of
+    found: float = 0.0  #: share with the pair
+    directed: float = 0.0  #: share with an edge from source to target
+    reversed: float = 0.0  #: from target to source
+    undirected: float = 0.0  #: without direction
+
+
+@dataclass(frozen=True)
 class Share:
     """How often a pair of variables changed in resamples; `found` is the sum of the three ways after it."""
 
     source: str  #: the cause in most of the resamples that direct the pair
     target: str  #: the other variable
-    found: float  #: share of resamples with the pair
+    found: float  #: share of resamples, of those that leave the specification as it is, with the pair
     directed: float  #: share with an edge from source to target
     reversed: float  #: from target to source
     undirected: float  #: without direction
+    varied: Ways = Ways()  #: among the resamples that vary the specification as well
 
 
 @dataclass(frozen=True)
@@ -233,6 +255,10 @@ class Stability:
     #: often than a pair taken at random (Shah and Samworth 2013).
     expected_false: float
     failed: int = 0  #: fits of both kinds without a result; they do not count
+    #: Fits to bootstrap samples that varied the specification as well (columns left out, values winsorised,
+    #: rows outside a range left out), and gave a result; `fits` does not count them.
+    varied: int = 0
+    asked: int | None = None  #: fits of all kinds that were asked for, if the numbers had settled before
 
 
 @dataclass(frozen=True)
