@@ -257,7 +257,9 @@ def test_rows_that_carry_a_change_are_named():
     spread = first.std(axis=0)
     first[[3, 500, 900], 0] += 14 * spread[0]
     first[[3, 500, 900], 5] += 14 * spread[5]
-    fit = fitted(*(dd.Moments.from_array(table, list(align_tables(first, second).names)) for table in (first, second)))
+    fit = fitted(
+        *(dd.Moments.from_array(table, list(align_tables(first, second).names)) for table in (first, second))
+    )
     tables = align_tables(first, second)
     check = {check.name: check for check in check_tables(tables, fit)}["outliers"]
     assert not check.passed
