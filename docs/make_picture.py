@@ -1,5 +1,6 @@
 """Draw docs/picture.svg, the picture in the README and others in the docs, from the Sachs data.
 
+README.md quotes the first summary printed; ``docs/make_sessions.py`` rewrites what other pages quote.
 Run with ``.venv/bin/python docs/make_picture.py``; the same code and data give the same file.
 """
 
@@ -16,6 +17,7 @@ from diffdag._base.atomic import write_atomic
 from diffdag.model.datasets import load_sachs_pair
 
 HERE = Path(__file__).resolve().parent
+RESAMPLES = 60
 CONDITIONS = ("baseline", "akt-inhibitor", "u0126", "ly294002")
 
 
@@ -30,7 +32,8 @@ def draw(axes: Axes, path: Path) -> None:
 
 def main() -> None:
     first, second = load_sachs_pair("u0126")
-    result = diffdag.DifferenceDAG().fit(first, second, labels=("baseline", "u0126")).result_
+    model = diffdag.DifferenceDAG(resamples=RESAMPLES, n_jobs=-1)  # as `diffdag demo` has it
+    result = model.fit(first, second, labels=("baseline", "u0126")).result_
     draw(result.plot(), HERE / "picture.svg")
     print(result.summary())
     draw(diffdag.settings_path(first, second).plot(), HERE / "trust" / "path.svg")

@@ -521,7 +521,7 @@ def test_nothing_found_can_be_shown_too():
         ("a", "b"), "a", {("a", "b"): one_result(("a", "b"), [Edge("c", "$x$", delta=1.0)])}
     )
     assert empty.edges.dtypes.to_dict() == full.edges.dtypes.to_dict()
-    assert list(empty.edges.columns[-4:]) == ["low", "high", "settled", "stand_ins"]
+    assert list(empty.edges.columns[-5:]) == ["low", "high", "settled", "stand_ins", "size"]
     assert empty.summary().startswith("No change found in 2 comparisons")
     assert "no change found" in [text.get_text() for ax in empty.plot().axes for text in ax.texts]
     assert "<svg" in empty._repr_html_()
@@ -539,7 +539,7 @@ def test_groups_of_one_table():
         "b": [1.0, 3.0], "a": [2.0], "c": [5.0],
     }  # fmt: skip
     assert list(split_groups(frame, "dose", ["c", "a"])) == ["c", "a"]
-    with pytest.raises(dd.InputError, match=r"no group 'z'; it holds 'b' \(2 rows\)"):
+    with pytest.raises(dd.InputError, match=r"no group 'z'; it holds 'a' \(1 row\), 'b' \(2 rows\)"):
         split_groups(frame, "dose", ["a", "z"])
 
 
@@ -554,4 +554,4 @@ def test_whole_numbers_are_groups_without_decimals(kind):
     with pytest.raises(dd.InputError, match="names no group in 1 of 3 rows"):  # which is no group
         split_groups(frame[frame["dose"] != kind(2.0)], "dose")
     versions = frame.assign(dose=["1.0", "1.1", "007", "2.0"])
-    assert list(split_groups(versions, "dose")) == ["1.0", "1.1", "007", "2.0"]
+    assert list(split_groups(versions, "dose")) == ["1.0", "1.1", "2.0", "007"]

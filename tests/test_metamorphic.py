@@ -30,6 +30,9 @@ from metamorphic import (
 from diffdag import DiffDagWarning, DifferenceDAG, LinearSEM, Moments, load
 from diffdag.precision.api import ESTIMATORS
 from diffdag.precision.problem import standardise
+from diffdag.report.format import by_size
+from diffdag.report.layout.picture import strokes
+from diffdag.report.text import headline
 
 WAYS = {"order": {"method": "order"}, "order-equal": {"method": "order", "noise": "equal"}}
 WAYS |= {f"paper-{name}": {"method": "paper", "estimator": name} for name in ESTIMATORS}
@@ -61,6 +64,14 @@ def edges(result) -> tuple[set, set]:
     return set(directed(result)), undirected(result)
 
 
+def assert_reads_alike(result, other):
+    """Headline, order of the table and widths of the lines are the same."""
+    assert headline(result) == headline(other)
+    tables = by_size(result.edge_list), by_size(other.edge_list)
+    assert [str(edge) for edge in tables[0]] == [str(edge) for edge in tables[1]]
+    assert strokes(tables[0], tables[0]) == pytest.approx(strokes(tables[1], tables[1]), rel=1e-5)
+
+
 # Samples
 
 
@@ -88,6 +99,7 @@ def test_units_do_not_matter(way, study):
     units = dict(zip(study.names, factors, strict=True))
     before, after = fit(way, study), fit(way, shifted)
     assert_same(after, before, units=units)
+    assert_reads_alike(after, before)
     for name in {"violation", "gap", "penalty", "score"} & before.settings.keys():
         assert after.settings[name] == pytest.approx(before.settings[name], rel=1e-6, abs=1e-6)
 
@@ -323,7 +335,9 @@ def test_units_do_not_matter_to_exact_answers(way, study):
     factors = study.factors()
     units = dict(zip(first.names, factors, strict=True))
     changed = [in_units(sem, factors) for sem in (first, second)]
-    assert_same(exact(way, *changed), exact(way, first, second), units=units)
+    after, before = exact(way, *changed), exact(way, first, second)
+    assert_same(after, before, units=units)
+    assert_reads_alike(after, before)
 
 
 # Penalties

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +40,7 @@ from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference
-from diffdag.results.records import Claims, Sensitivity
+from diffdag.results.records import Check, Claims, Sensitivity
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.effective_rows import independent_rows
@@ -49,12 +49,13 @@ from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
+from diffdag.trust.contradictions import compare_remedy
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
 from diffdag.trust.resampling import Drawing, Kind, NoneFitted, Resamples, check_journal, resample_tables
 from diffdag.trust.scatter import edge_scatters, rows_to_show
-from diffdag.trust.sensitivity import sensitivity_note
+from diffdag.trust.sensitivity import lost_above, sensitivity_note
 from diffdag.trust.settings_path import BaseSettings, follow_path
 from diffdag.trust.splitting import measure, split_rows
 from diffdag.trust.support import ROWS_NEEDED, read_edges, with_support
@@ -69,6 +70,12 @@ KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
+QUICK = 14  # variables up to which fits take so little time that remedies are tried
+# Options that checks advise: name, value, and the checks.
+REMEDIES = (
+    ("covariance", "winsorised", {"outliers", "normality"}),
+    ("effective_samples", "auto", {"independent rows"}),
+)
 
 
 @dataclass(frozen=True)
@@ -306,7 +313,10 @@ def search(
     prepared = screened_to_fit(prepared, options, callback)
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = options.order_settings(callback, inflation_of(prepared, options)), prepared.before(screened.members)
+    settings, before = (
+        options.order_settings(callback, inflation_of(prepared, options)),
+        prepared.before(screened.members),
+    )
     return ordersearch.fit_samples(
         names, first, second, before, settings, screened, optimum, prepared.rows, starts
     )
@@ -411,6 +421,8 @@ def assess(
     with show_progress(callback, "Checking assumptions", 1) as advance:
         known = {"effective": options.effective_samples is not None, "resampled": result.stability is not None}
         checks = check_tables(tables, fit, readings, covariance=options.covariance, **known)
+        if len(fit.kept) <= QUICK and result.edge_list:
+            checks = (*checks, *_remedies(checks, result, tables, options, along))
         result = replace(result, checks=checks)
         advance()
     if wanted.fdr is not None:
@@ -422,6 +434,20 @@ def assess(
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
     ranked = options.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
+
+
+def _remedies(
+    checks: Sequence[Check], result: Difference, tables: Tables, options: ModelOptions, along: Sequence[str]
+) -> Iterator[Check]:
+    """Fit again with what failed checks advise, and say what is left of the result."""
+    failed = {check.name for check in checks if not check.passed}
+    for name, value, against in REMEDIES:
+        if failed & against and getattr(options, name) in ("sample", None):
+            seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
+            changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed, name: value}
+            model = replace(Refit.of(options, along).options, **changed)
+            again = search(prepare(tables, model), model).difference
+            yield compare_remedy(result, again, name, value)
 
 
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
@@ -515,7 +541,7 @@ def _sensitivity(
         progress=callback,
     )
     multiple = path.multiple(path.settings[path.chosen_at])
-    return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees)
+    return Sensitivity(path.axis, sensitivity_note(path), multiple, path.agrees, lost_above(path))
 
 
 def base_settings(prepared: Prepared, options: ModelOptions) -> BaseSettings:

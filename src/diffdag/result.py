@@ -107,9 +107,10 @@ class DifferenceResult(Difference):
     def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:
         """Draw the difference DAG, causes on top; only variables that take part are shown.
 
-        Colour and dashes say what kind of change an edge is, its width how large the change is compared with
-        the largest. Where confidences are known, edges are the paler the less sure. Edges without an arrowhead
-        have no known direction. Of more than 250 edges, the 250 largest are drawn.
+        Colour and dashes say what kind of change an edge is, its width how large the change is, in standardised
+        units, compared with the largest. Where confidences are known, edges are the paler the less sure. A
+        hollow arrowhead is a direction less than 80 % sure, and edges without one have no known direction. What
+        a moved range explains is dotted and thin. Of more than 250 edges, the 250 largest are drawn.
 
         Parameters
         ----------

@@ -210,6 +210,25 @@ def test_one_file_in_two_groups_gives_the_same_edges(pair, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["edges"] == apart["edges"]
 
 
+def test_groups_are_in_alphabetical_order_and_that_is_said(pair, tmp_path, capsys):
+    tables = [
+        pd.read_csv(pair / "first.csv").assign(g="treated"),
+        pd.read_csv(pair / "second.csv").assign(g="control"),
+    ]
+    for place, order in enumerate((tables, tables[::-1])):
+        pd.concat(order).to_csv(tmp_path / f"{place}.csv", index=False)
+    said = []
+    for place in (0, 1):
+        assert cli.run(["fit", str(tmp_path / f"{place}.csv"), "--group", "g"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert "control (400 rows) against treated (400 rows)" in said[0]
+    assert "groups are in alphabetical order" in said[0]
+    chosen = ["--group", "g", "--first", "treated", "--second", "control"]
+    assert cli.run(["fit", str(tmp_path / "0.csv"), *chosen]) == 0
+    assert "alphabetical" not in capsys.readouterr().out
+
+
 def test_columns_and_missing_are_passed_on(tmp_path, capsys, good):
     (tmp_path / "gaps.csv").write_bytes(with_cell("") + b"1,2,3\n")
     arguments = ["fit", good, str(tmp_path / "gaps.csv"), "--missing", "drop", "--columns", "c, b", "--json"]

@@ -155,8 +155,9 @@ class TestPage:
     def test_the_summary_says_what_delta_is(self) -> None:
         labels = ("baseline", "a condition whose name is far too long for a table")
         edges = [Edge("a", "b", True, "added", 0.0, 1.0, -1.0, 0.1)]
-        lines = graph(["a", "b"], edges, labels=labels).summary().splitlines()
-        assert "delta: baseline minus a condition w...g for a table" in lines
+        words = " ".join(graph(["a", "b"], edges, labels=labels).summary().split())
+        assert "delta: baseline minus a condition w...g for a table" in words
+        assert f"change: from baseline to {labels[1]}" in words
         unsized = graph(["a", "b"], [Edge("a", "b", directed=False)], labels=labels)
         assert "delta:" not in unsized.summary()
 

@@ -318,6 +318,7 @@ class TestExploring:
             "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "gain_of": "", "support": "",
             "confidence": "0.97", "direction": "", "low": "", "high": "", "settled": "True",
             "stand_ins": "",
+            "size": "",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()
@@ -380,10 +381,38 @@ class TestReaders:
         assert page.locator(".listing .scroll").evaluate("(e) => e.scrollWidth <= e.clientWidth")
         arrow_beside = page.get_by_role("button", name="Confidence").bounding_box()["height"] < 35
         assert arrow_beside
-        assert page.locator("th[data-key=delta]").inner_text().split() == ["Delta", "baseline", "−", "u0126"]
+        assert page.locator("td[data-label='Delta, baseline − u0126']").count() == len(SMALL.edge_list)
         page.set_viewport_size({"width": 860, "height": 800})
         becomes(page, lambda page: page.evaluate(where)[1][0] == page.evaluate(where)[0][0])
         becomes(page, lambda page: page.locator(".detail svg.plot").first.bounding_box()["width"] <= 420)
+
+    @pytest.mark.parametrize("width", [390, 800, 970, 1300])
+    def test_each_edge_says_how_sure_it_is_and_what_speaks_against_it(self, show, visit, width):
+        visit.page.set_viewport_size({"width": width, "height": 900})
+        known = {"confidence": 0.93, "settled": False, "size": 0.4}
+        edges = [
+            Edge(
+                "Raf", "Mek", True, "added", 0.0, 400.0, -400.0, 11.0, support="range", direction=0.9, **known
+            ),
+            Edge(
+                "Mek", "Erk", True, "weakened", 0.9, 0.4, 0.5, 0.05, support="mechanism", direction=0.7, **known
+            ),
+            Edge("Akt", "Erk", True, "added", 0.0, 0.4, -0.4, 0.05, support="unclear", direction=0.5, **known),
+        ]
+        page = show(answer(["Raf", "Mek", "Erk", "Akt"], edges, labels=("baseline", "u0126")))
+        assert page.locator(".listing .scroll").evaluate("(e) => e.scrollWidth <= e.clientWidth")
+        rows = page.locator("table.edges tbody tr")
+        for words in ("93%", "70%", "mechanism", "but: direction only probable; not settled"):
+            expect(rows.first).to_contain_text(words)
+        expect(rows.last).to_contain_text("range explains it")
+        expect(page.locator(".meaning")).to_contain_text("probability that something changed between the two")
+        assert page.locator(".head.hollow").count() == 3  # two edges, and the legend
+        assert page.locator("g.edge.kind-range").count() == 1
+        rows.first.click()
+        expect(page.locator(".detail")).to_contain_text("Probably: Mek acts less strongly on Erk")
+        expect(page.locator(".detail .checks li")).to_have_count(2)
+        page.locator("input[data-kind=range]").uncheck()
+        expect(rows.last).to_be_hidden()
 
     def test_names_in_the_headline_stay_whole(self, show, visit):
         visit.page.set_viewport_size(PHONE)

@@ -105,6 +105,7 @@ class TestResult:
             "high",
             "settled",
             "stand_ins",
+            "size",
         ]
         assert list(table.columns) == columns
         assert table["directed"].tolist() == [True, True, False]
@@ -372,6 +373,7 @@ class TestRoundTrip:
             "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None,
             "support": None, "confidence": None, "direction": None, "low": None, "high": None, "settled": True,
             "stand_ins": [],
+            "size": None,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
 
@@ -381,11 +383,13 @@ class TestRoundTrip:
             Edge("PKA", "PKC", directed=False),
         )
         result = make_result(edge_list=edges, order=(("Raf",), ("Mek",)))
-        assert "added, not settled" in result.summary()
+        lines = result.summary().splitlines()
+        row = next(k for k, line in enumerate(lines) if line.startswith("Raf -> Mek"))
+        assert lines[row + 1] == "    but: not settled"
         assert result.summary().count("not settled") == 1
         shown = page.render_page(result)
-        assert ">added, not settled</td>" in shown
-        assert shown.count(". Not settled: an order without this change") == 1
+        assert '<span class="but">not settled</span></td>' in shown
+        assert shown.count("an order without this change, or with it the other way round") == 1
         assert [e.settled for e in exchange.from_json(result.to_json(), "memory").edge_list] == [False, True]
         assert result.edges["settled"].tolist() == [False, True]
 

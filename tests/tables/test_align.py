@@ -364,13 +364,14 @@ GROUPED = pd.DataFrame({"g": ["b", "a", "b", "a", "b"], "x": range(5), "y": [1.0
 
 
 @pytest.mark.parametrize("kind", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
-def test_groups_split_in_order_of_appearance(kind):
+def test_groups_split_in_alphabetical_order_whichever_row_comes_first(kind):
     parts = split_groups(kind(pd.concat([GROUPED, GROUPED])), "g")
-    assert list(parts) == ["b", "a"]
+    assert list(parts) == ["a", "b"]
     tables = align_tables(*parts.values())
     assert tables.names == ("x", "y")
-    assert tables.first[:, 0].tolist() == [0, 2, 4, 0, 2, 4]
-    assert list(split_groups(kind(GROUPED), "g", ["a", "b"])) == ["a", "b"]
+    assert tables.second[:, 0].tolist() == [0, 2, 4, 0, 2, 4]
+    assert list(split_groups(kind(GROUPED), "g", ["b", "a"])) == ["b", "a"]
+    assert list(split_groups(kind(GROUPED.assign(g=[10, 9, 10, 9, -1])), "g")) == ["-1", "9", "10"]
 
 
 @pytest.mark.parametrize("kind", [pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()])
@@ -410,8 +411,8 @@ def test_group_text_is_kept_as_written(tmp_path):
     [
         (("h",), "group column 'h' does not exist; the columns are 'g', 'x' and 'y'"),
         (("g", "ab"), "the groups are the text 'ab'; give a list"),
-        (("g", ["a", "z"]), "has no group 'z'; it holds 'b' .3 rows., 'a' .2 rows."),
-        (("g", ["a", "a"]), "group 'a' is chosen twice; choose others of 'b' .3 rows., 'a' .2 rows."),
+        (("g", ["a", "z"]), "has no group 'z'; it holds 'a' .2 rows., 'b' .3 rows."),
+        (("g", ["a", "a"]), "group 'a' is chosen twice; choose others of 'a' .2 rows., 'b' .3 rows."),
     ],
 )
 def test_wrong_groups_are_explained(arguments, message):

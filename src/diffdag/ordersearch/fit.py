@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -32,9 +32,10 @@ from diffdag.ordersearch.search import (
     search_near,
     search_orders,
 )
+from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges
+from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
 from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
@@ -283,7 +284,8 @@ class OrderFit:
     @cached_property
     def difference(self) -> Difference:
         """Edges, changed gains, noise variances and intercepts, and what a user should know."""
-        edges, members = tuple(_estimated_edges(self)), self.kept
+        scales = pooled_scale(self.first, self.second)
+        edges, members = with_sizes(_estimated_edges(self), self.first.names, scales), self.kept
         out = [name for k, name in enumerate(self.names) if k not in set(members)]
         rows = min(self.first.n, self.second.n)
         note = screening_note(len(self.names), len(members), rows, self.settings.max_variables)
@@ -364,7 +366,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
     directed = (set(fit.optimum.margins) | multiplied) - fit.tied
     # Along a given order that is not the models' own, edges are those of regressions.
     structural = all(changed[edge] for edge in directed)
-    edges = tuple(_estimated_edges(fit))
+    edges: Iterable[Edge] = _estimated_edges(fit)
     if structural:
         single = {(first.names[j], first.names[i]) for i, js in fit.structure.causes.items() for j in js}
         exact = (
@@ -372,6 +374,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
             for edge in model_edges(directed, first, second)
         )
         edges = *exact, *_undirected(fit)
+    edges = with_sizes(edges, first.names, pooled_scale(one, two))
     own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
     # With a gain variances are free, and may be the same.
     noise = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray
@@ -20,8 +21,9 @@ from diffdag.paper.differences import ExactDifferences, SampleDifferences
 from diffdag.paper.elimination import refine
 from diffdag.paper.graph import DifferenceGraph, layer_ranks
 from diffdag.precision.api import Penalty, PrecisionDifference, precision_difference
+from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
-from diffdag.results.records import ABSENT_ERRORS, Claims, Edge, estimated_edge, model_edges
+from diffdag.results.records import ABSENT_ERRORS, Claims, Edge, estimated_edge, model_edges, with_sizes
 from diffdag.tables.moments import Moments
 
 
@@ -163,7 +165,8 @@ def fit_models(first: LinearSEM, second: LinearSEM, settings: PaperSettings) -> 
     """Run Algorithm 1 on exact models."""
     threshold = EXACT_THRESHOLD if settings.threshold is None else settings.threshold
     graph = difference_graph(ExactDifferences(first, second), threshold, settings.equal_noise)
-    directed = model_edges(graph.edges.directed, first, second)
+    scales = np.sqrt((np.diag(first.covariance()) + np.diag(second.covariance())) / 2)
+    directed = with_sizes(model_edges(graph.edges.directed, first, second), first.names, scales)
     return Difference(
         edge_list=(*directed, *_undirected(graph, first.names)),
         delta_entries=csr_array(first.precision() - second.precision()),
@@ -210,7 +213,8 @@ def _edges_from_samples(fit: PaperFit) -> tuple[tuple[Edge, ...], list[str]]:
         f"too few rows for all predecessors of {join_names(thin)}: "
         "their weights, if any, are given the changed causes only"
     ]
-    return (*edges, *_undirected(graph, names)), notes if thin else []
+    sized = with_sizes(edges, names, pooled_scale(fit.first, fit.second))
+    return (*sized, *_undirected(graph, names)), notes if thin else []
 
 
 def _sample_notes(edges: tuple[Edge, ...], differences: SampleDifferences) -> Iterator[str]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
 from diffdag.report import format as fmt
+from diffdag.report.layout.picture import line_kind
 from diffdag.report.words import beside_lines, evidence_lines, warnings_of
+from diffdag.trust.contradictions import contradictions, opposite_arrows
 
 if TYPE_CHECKING:
     from diffdag.results.differences import Differences
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 def headline(result: Differences) -> str:
     """Say in one sentence how much changed."""
-    edges, several = result.by_edge, len(result.pairs) > 1
+    several = len(result.pairs) > 1
+    edges = [row for row in result.by_edge if not all(edge.by_range for edge in row.values())]
     where = plural(len(result.pairs), "comparison") if several else "one comparison"
     if not edges:
         return f"No change found in {where}: 0 of {result.possible} possible edges changed"
@@ -49,6 +52,8 @@ def summary(result: Differences) -> str:
         lead = "Order along which all were compared, causes first (not every step is settled by the data): "
         parts.append(fmt.wrap(lead + fmt.some(result.order), "  "))
     notes = [*result.notes, *pair_notes(result)]
+    contrary = [fmt.wrap(fmt.printable(f"- {words}"), "  ") for words in against(result)]
+    parts.append("\n".join(["What speaks against it", *contrary] if contrary else []))
     parts.append("\n".join(fmt.wrap(f"Note: {fmt.printable(note)}", "  ") for note in notes))
     return "\n\n".join(part for part in parts if part)
 
@@ -62,6 +67,13 @@ def _blocks(lines: list[list[str]]) -> list[str]:
         if all(len(line) <= fmt.WIDTH for block in blocks for line in block.split("\n")):
             break
     return blocks
+
+
+def against(result: Differences) -> list[str]:
+    """Arrows that differ between comparisons, and what contradicts itself within one."""
+    named = dict(zip(result.titles.values(), result.pairs.values(), strict=True))
+    within = [f"{title}: {words}" for title, one in named.items() for words in contradictions(one)]
+    return [*opposite_arrows(named), *within]
 
 
 def pair_notes(result: Differences) -> list[str]:
@@ -96,8 +108,10 @@ def beside(result: Differences) -> Iterator[tuple[str, str]]:
 
 def delta_words(result: Differences) -> str:
     """Say what is subtracted from what in the matrix of changes."""
-    with_confidence = any(e.confidence is not None for row in result.by_edge for e in row.values())
-    extra = "with its standard error" + " and the confidence in the change" * with_confidence
+    edges = [edge for row in result.by_edge for edge in row.values()]
+    extra = "with its standard error"
+    extra += " and the confidence in the change" * any(edge.confidence is not None for edge in edges)
+    extra += " and in its direction" * any(edge.direction is not None for edge in edges)
     ends = ("the first condition", "the second")
     if result.reference is not None:
         ends = (fmt.printable(result.reference), "the other condition")
@@ -119,7 +133,9 @@ def change_cells(result: Differences, arrows: tuple[str, str]) -> tuple[list[dic
 def _cell(edge: Edge | None, show: fmt.NumberFormat) -> dict[str, str]:
     if edge is None:
         return {"text": "", "kind": "", "words": ""}
-    sure = "" if edge.confidence is None else f", {fmt.percent(edge.confidence)}"
     words = fmt.change_words(edge)
     text = words if edge.delta is None else fmt.with_error(edge.delta, edge.stderr, show)
-    return {"text": text + sure, "kind": edge.kind, "words": words}
+    both = map(fmt.percent, (edge.confidence, edge.direction if edge.directed else None))
+    sure = "".join(f", {share}" for share in both if share)
+    by_range = ", range" if edge.by_range else ""
+    return {"text": text + sure + by_range, "kind": line_kind(edge), "words": words}

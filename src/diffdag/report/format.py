@@ -27,8 +27,8 @@ def printable(text: str) -> str:
 
 
 def by_size(edges: Sequence[Edge]) -> list[Edge]:
-    """Sort by the absolute size of delta, largest first; unknown sizes last, in the order given."""
-    return sorted(edges, key=lambda edge: (edge.delta is None, -abs(edge.delta or 0.0)))
+    """Sort by standardised size, largest first; unknown sizes, then what a moved range explains, last."""
+    return sorted(edges, key=lambda edge: (edge.by_range, edge.magnitude is None, -(edge.magnitude or 0.0)))
 
 
 def ends(edges: Iterable[Edge]) -> list[str]:
@@ -46,14 +46,13 @@ def kind_words(kind: str) -> str:
 
 
 def change_words(edge: Edge) -> str:
-    """The change of an edge as people read it, whether a gain explains it, and whether it is settled.
+    """The change of an edge as people read it, and whether a gain explains it.
 
     >>> from diffdag.results.records import Edge
-    >>> change_words(Edge("a", "b", change="reversed-sign", settled=False))
-    'reversed sign, not settled'
+    >>> change_words(Edge("a", "b", change="reversed-sign"))
+    'reversed sign'
     """
-    by_gain = "" if edge.gain_of is None else " by gain"
-    return kind_words(edge.kind) + by_gain + ("" if edge.settled else ", not settled")
+    return kind_words(edge.kind) + ("" if edge.gain_of is None else " by gain")
 
 
 class NumberFormat:

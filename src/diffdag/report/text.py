@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from diffdag._base.words import plural
 from diffdag.report import format as fmt
-from diffdag.report.words import beside_lines, difference_words, evidence_lines, gain_effects, warnings_of
+from diffdag.report.words import (
+    against,
+    beside_lines,
+    difference_words,
+    edge_legend,
+    evidence_lines,
+    gain_effects,
+)
+from diffdag.trust.contradictions import direction_open, hedged, marks
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
+    from diffdag.results.records import Edge
 
+BY_RANGE = "Explained by a moved range, not counted:"
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
 INTERNAL = {
@@ -33,7 +43,19 @@ def headline(
 
     `arrows` join directed and undirected pairs; `name` says how a variable is written.
     """
-    changed, possible = len(result.edge_list), result.possible
+    claimed = [edge for edge in result.edge_list if not edge.by_range]
+    words, by_range = _claims(result, claimed, arrows, name), len(result.edge_list) - len(claimed)
+    if by_range:
+        more = "more " if claimed else ""
+        words += f"; {by_range} {more}{'is' if by_range == 1 else 'are'} explained by a moved range"
+    return words
+
+
+def _claims(
+    result: Difference, claimed: Sequence[Edge], arrows: tuple[str, str], name: Callable[[str], str]
+) -> str:
+    """What changed, apart from what moved ranges explain."""
+    changed, possible = len(claimed), result.possible
     if not changed:
         noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
         gained = [c.variable for c in result.gain_list]
@@ -42,7 +64,7 @@ def headline(
         if moved:
             return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
         return f"No change found: 0 of {possible} possible edges changed"
-    strongest = fmt.by_size(result.edge_list)[0]
+    strongest = fmt.by_size(claimed)[0]
     words = f"{changed} of {possible} possible edges changed"
     by_gain = [(gain_effects(result, change), change) for change in result.gain_list]
     effects, gain = max(by_gain, key=lambda item: item[0], default=(0, None))
@@ -51,8 +73,12 @@ def headline(
         return f"{words}; {name(gain.variable)}: all {effects} effects x {gain.factor:.3g}{more}"
     if strongest.delta is None:
         return words
-    lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[not strongest.directed]
+    lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[direction_open(strongest)]
     what = fmt.kind_words(strongest.change or "changed")
+    if direction_open(strongest):
+        what = "(direction open)"
+    elif hedged(strongest):
+        what += f" (direction {fmt.percent(strongest.direction)})"
     return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
 
 
@@ -74,10 +100,9 @@ def summary(result: Difference) -> str:
         first, second = map(fmt.printable, result.labels)
         parts.append(fmt.wrap(f"No edge between {first} and {second} stands out at these settings."))
     beside = [*beside_lines(result), *(f"{title}: {words}" for title, words in evidence_lines(result))]
-    beside += [
-        f"Check of {fmt.printable(name)}: {fmt.printable(message)}" for name, message in warnings_of(result)
-    ]
     parts.append("\n".join(fmt.wrap(line, "  ") for line in beside))
+    contrary = [fmt.wrap(fmt.printable(f"- {title}: {words}"), "  ") for title, words in against(result)]
+    parts.append("\n".join(["What speaks against it", *contrary] if contrary else []))
     layers = [fmt.some(layer) for layer in result.order[: fmt.NAMES_SHOWN]]
     layers += [f"and {len(result.order) - fmt.NAMES_SHOWN} more layers"] * (len(result.order) > fmt.NAMES_SHOWN)
     lists = [
@@ -100,21 +125,41 @@ def _few(names: Sequence[str]) -> str:
 
 
 def edge_table(result: Difference) -> str:
-    """Return the edges as an aligned table, largest change first."""
+    """Return the edges as an aligned table, largest change first, with what speaks against each below it."""
     edges = fmt.by_size(result.edge_list)
     show = fmt.edge_format(edges)
-    heads = ["edge", "change", *short_labels(result), "delta"]
-    with_confidence = any(edge.confidence is not None for edge in edges)
-    with_interval = any(edge.low is not None for edge in edges)
-    rows = [heads + ["95 % interval"] * with_interval + ["confidence"] * with_confidence]
+    columns: dict[str, Callable[[Edge], str]] = {
+        "95 % interval": lambda edge: fmt.interval_text(edge, show),
+        "confidence": lambda edge: fmt.percent(edge.confidence),
+        "direction": lambda edge: fmt.percent(edge.direction) if edge.directed else "",
+        "support": lambda edge: edge.support or "",
+    }
+    present = [cell for cell in columns.values() if any(map(cell, edges))]
+    known = [head for head, cell in columns.items() if cell in present]
+    rows = [["edge", "change", *short_labels(result), "delta", *known]]
     for edge in edges:
         ends = f"{fmt.short_name(edge.source)} {'->' if edge.directed else '--'} {fmt.short_name(edge.target)}"
         delta = fmt.with_error(edge.delta, edge.stderr, show)
         cells = [ends, fmt.change_words(edge), show(edge.weight_first), show(edge.weight_second), delta]
-        cells += [fmt.interval_text(edge, show)] * with_interval
-        rows.append(cells + [fmt.percent(edge.confidence)] * with_confidence)
-    sized = any(edge.delta is not None for edge in edges)
-    return fmt.aligned(rows, left=2) + f"\ndelta: {difference_words(result)}" * sized
+        rows.append(cells + [cell(edge) for cell in present])
+    head, *body = fmt.aligned(rows, left=2).split("\n")
+    lines = [head]
+    for edge, line in zip(edges, body, strict=True):
+        if edge.by_range and BY_RANGE not in lines:
+            lines.append(BY_RANGE)
+        lines.append(line)
+        if contrary := "; ".join(mark.short for mark in marks(result, edge)):
+            lines.append(fmt.wrap(f"    but: {contrary}", "      "))
+    return "\n".join([*lines, *(fmt.wrap(line, "  ") for line in _table_legend(result))])
+
+
+def _table_legend(result: Difference) -> Iterator[str]:
+    """Sentences below the table: what its words and numbers mean."""
+    first, second = map(fmt.printable, result.labels)
+    if any(edge.delta is not None for edge in result.edge_list):
+        largest = ", largest first in standard deviations" if len(result.edge_list) > 1 else ""
+        yield f"change: from {first} to {second}; delta: {difference_words(result)}{largest}"
+    yield from edge_legend(result)
 
 
 def short_labels(result: Difference) -> tuple[str, str]:

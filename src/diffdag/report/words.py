@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 from diffdag._base.words import plural
 from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, some, with_error
 from diffdag.trust.confidence import settled_words
+from diffdag.trust.contradictions import LIKELY, contradictions, direction_open, hedged
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
     from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange
 
-LIKELY = 0.05  # p-values up to this speak against no change
+CONFIDENCE = "confidence: probability that something changed between the two"
+DIRECTION = "direction: that the arrow is right, if so"
+SUPPORT = {
+    "mechanism": "mechanism, the effect itself changed",
+    "range": "range, a moved range explains it as well",
+    "unclear": "unclear, ranges hardly overlap",
+}
 
 
 def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
@@ -26,8 +33,18 @@ def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
     'Raf acts less strongly on Mek: 0.900 in baseline, 0.400 in u0126'
     """
     source, target = printable(edge.source), printable(edge.target)
-    if not edge.directed:
-        return f"Something changed between {source} and {target}; the data do not tell cause from effect"
+    if direction_open(edge):
+        between = f"Something changed between {source} and {target}; the data do not tell cause from effect"
+        if not edge.directed:
+            return between
+        return f"{between}. If {source} is the cause: {_effect_words(edge, labels, show)}"
+    words = _effect_words(edge, labels, show)
+    return f"Probably: {words}" if hedged(edge) else words
+
+
+def _effect_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
+    """What happened to the effect of an edge, taken for what its arrow says."""
+    source, target = printable(edge.source), printable(edge.target)
     first, second = map(printable, labels)
     here, there = (f" ({show(w)})" if w is not None else "" for w in (edge.weight_first, edge.weight_second))
     if edge.change == "added":
@@ -54,6 +71,17 @@ def stand_in_words(edge: Edge) -> str:
     said = f"{printable(edge.source)} {'->' if edge.directed else '--'} {printable(edge.target)}"
     named = printable(edge.source) if edge.directed else "one of them"
     return f"{said} (or {some(edge.stand_ins)} in place of {named})" if edge.stand_ins else said
+
+
+def edge_legend(result: Difference) -> Iterator[str]:
+    """Sentences that say what the numbers beside the edges mean, as far as there are any."""
+    edges = result.edge_list
+    if any(edge.confidence is not None for edge in edges):
+        known = any(edge.direction is not None for edge in edges)
+        yield f"{CONFIDENCE}; {DIRECTION}" if known else CONFIDENCE
+    present = {edge.support for edge in edges}
+    if present != {None}:
+        yield "support: " + "; ".join(words for name, words in SUPPORT.items() if name in present)
 
 
 def difference_words(result: Difference) -> str:
@@ -191,8 +219,7 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
         yield "Resamples", words
     if result.sensitivity is not None:
         known = result.sensitivity
-        best = "; extended BIC agrees" if known.agrees else f"; extended BIC prefers {known.chosen:g} times"
-        yield f"Other {known.axis}", known.message + best
+        yield f"Other {known.axis}", known.message + ("; extended BIC agrees" if known.agrees else "")
     if result.checks:
         passed = sum(check.passed for check in result.checks)
         yield "Checks", f"{passed} of {len(result.checks)} find nothing against the assumptions"
@@ -201,6 +228,12 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
 def warnings_of(result: Difference) -> list[tuple[str, str]]:
     """Names and sentences of the checks that speak against an assumption."""
     return [(check.name, check.message) for check in result.checks if not check.passed]
+
+
+def against(result: Difference) -> Iterator[tuple[str, str]]:
+    """What speaks against the result as a whole, title and sentence: contradictions, then failed checks."""
+    yield from (("contradiction", words) for words in contradictions(result))
+    yield from ((f"check of {name}", message) for name, message in warnings_of(result))
 
 
 def next_steps(result: Difference) -> list[tuple[str, str, str]]:

@@ -102,14 +102,15 @@ class Differences:
 
     @property
     def by_edge(self) -> list[dict[Pair, Edge]]:
-        """Each changed edge in the comparisons where it changed; in most of them, then largest, first."""
+        """Each changed edge in the comparisons where it changed; in most of them, then largest, first.
+
+        Those that moved ranges explain in every comparison come last.
+        """
         found: dict[tuple[str, str, bool], dict[Pair, Edge]] = {}
         for pair, result in self.pairs.items():
             for edge in result.edge_list:
                 found.setdefault(edge.key, {})[pair] = edge
-        return sorted(
-            found.values(), key=lambda row: (-len(row), -max(abs(edge.delta or 0.0) for edge in row.values()))
-        )
+        return sorted(found.values(), key=_rank)
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -135,6 +136,12 @@ class Differences:
     def folders(self) -> dict[Pair, str]:
         """Name of the folder of each comparison: a number, and what can be kept of the conditions' names."""
         return folder_names(self.pairs)
+
+
+def _rank(row: Mapping[Pair, Edge]) -> tuple[bool, int, float]:
+    """Where a changed edge stands among others."""
+    edges = row.values()
+    return all(edge.by_range for edge in edges), -len(row), -max(edge.magnitude or 0.0 for edge in edges)
 
 
 def folder_names(pairs: Iterable[Pair]) -> dict[Pair, str]:

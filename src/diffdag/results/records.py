@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
+from diffdag._base.arrays import FloatArray
 from diffdag.model.sem import LinearSEM
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
@@ -90,6 +91,9 @@ class Edge(_Record):
     #: Columns that explain the change about as well in place of the source, or of one end if the edge has no
     #: direction, the best first (docs/copies.md); none are known with the paper's method.
     stand_ins: tuple[str, ...] = ()
+    #: `delta` in standardised units: times the standard deviation of the source over that of the target, each
+    #: pooled over both conditions. Units of the columns do not matter to it.
+    size: float | None = None
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
@@ -121,6 +125,17 @@ class Edge(_Record):
     def kind(self) -> str:
         """The change in a word; ``"changed"`` if it is unknown, ``"undirected"`` without a direction."""
         return (self.change or "changed") if self.directed else "undirected"
+
+    @property
+    def magnitude(self) -> float | None:
+        """How large the change is, whatever its sign: in standardised units, or in the user's without them."""
+        value = self.delta if self.size is None else self.size
+        return None if value is None else abs(value)
+
+    @property
+    def by_range(self) -> bool:
+        """Whether a moved range explains the change, so that it does not count as one."""
+        return self.support == "range"
 
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
@@ -183,6 +198,22 @@ def estimated_edge(
     return Edge(source, target, True, change, before, after, before - after, stderr)
 
 
+def with_sizes(edges: Iterable[Edge], names: Sequence[str], scales: FloatArray) -> tuple[Edge, ...]:
+    """Give edges their size, from the pooled standard deviation of each variable.
+
+    >>> import numpy as np
+    >>> with_sizes([Edge("Raf", "Mek", delta=0.5)], ["Raf", "Mek"], np.array([2.0, 4.0]))[0].size
+    0.25
+    """
+    scale = dict(zip(names, scales.tolist(), strict=True))
+    return tuple(
+        edge
+        if edge.delta is None
+        else replace(edge, size=edge.delta * (scale[edge.source] / scale[edge.target]))
+        for edge in edges
+    )
+
+
 def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: LinearSEM) -> tuple[Edge, ...]:
     """Directed edges (effect, cause) with the weights of two models."""
     edges = []
@@ -202,6 +233,7 @@ class Check(_Record):
     message: str  #: what was seen, what it means and what to do, in one sentence
     value: float | None = None  #: the number that decided
     limit: float | None = None  #: what it was compared with
+    edges: tuple[str, ...] = ()  #: the edges that it speaks against, as ``"source -> target"``; none: the whole
 
 
 @dataclass(frozen=True)
@@ -255,6 +287,7 @@ class Sensitivity:
     message: str  #: over which multiples of it the result stays the same, and what is next
     chosen: float  #: the multiple with the least extended BIC among those tried
     agrees: bool  #: whether the edges are the same there
+    gone: tuple[str, ...] = ()  #: edges whose pair is not found at the next larger setting tried
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from diffdag.tables.columns import as_arrow, is_missing
 from diffdag.tables.readers.h5ad import Cells, is_anndata
 from diffdag.tables.readers.provenance import mark_group
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _WHOLE = re.compile(r"-?\d+\.0")
 _NO_GROUP = "\0(missing)"  # which no group is called
 
@@ -32,8 +33,8 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
     group : str
         The column, of AnnData one of ``obs``; it is left out of the tables returned.
     groups : sequence, optional
-        The groups wanted, matched as text. Left out, all of them, in order of appearance; then no row may be
-        without a group.
+        The groups wanted, matched as text, in this order. Left out, all of them in alphabetical order, numbers
+        by size, whichever row comes first; then no row may be without a group.
 
     Returns
     -------
@@ -50,8 +51,8 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
     >>> import pandas as pd
     >>> table = pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]})
     >>> {name: part["x"].tolist() for name, part in split_groups(table, "dose").items()}
-    {'none': [1, 3], 'high': [2]}
-    >>> high, none = split_groups(table, "dose", ["high", "none"]).values()
+    {'high': [2], 'none': [1, 3]}
+    >>> none, high = split_groups(table, "dose", ["none", "high"]).values()
     """
     counts, rows_of = _groups(frame, group)
     if groups is None and _NO_GROUP in counts:
@@ -72,13 +73,13 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
 
 
 def count_groups(frame: Any, group: str) -> dict[str, int]:
-    """Count the rows of each group that a column names, in order of appearance; see `split_groups`.
+    """Count the rows of each group that a column names, in the order of `split_groups`.
 
     Rows that belong to no group are left out.
 
     >>> import pandas as pd
     >>> count_groups(pd.DataFrame({"x": [1, 2, 3], "dose": ["none", "high", "none"]}), "dose")
-    {'none': 2, 'high': 1}
+    {'high': 1, 'none': 2}
     """
     counts, _ = _groups(frame, group)
     return {text: rows for text, rows in counts.items() if text != _NO_GROUP}
@@ -114,7 +115,24 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
             return table[rows]
         return mark_group(_filtered(table, place, rows), table, rows, label)
 
-    return Counter(texts), rows_of
+    counts = Counter(texts)
+    ordered = sorted(counts, key=lambda text: (text == _NO_GROUP, natural(text)))
+    return Counter({text: counts[text] for text in ordered}), rows_of
+
+
+def natural(text: str) -> tuple[object, ...]:
+    """A key that sorts texts by alphabet, and numbers, alone or in them, by size.
+
+    >>> sorted(["day 10", "Day 2", "10", "9.5", "-1"], key=natural)
+    ['-1', '9.5', '10', 'Day 2', 'day 10']
+    """
+    if _NUMBER.fullmatch(text):
+        return 0, float(text), text
+    pieces = []
+    for k, part in enumerate(re.split(r"(\d+)", text.casefold())):
+        number = part.lstrip("0")
+        pieces.append((len(number), number) if k % 2 else (0, part))  # digits stand at odd places
+    return 1, pieces, text
 
 
 def _filtered(table: Any, place: int, rows: BoolArray) -> Any:

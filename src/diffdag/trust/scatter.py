@@ -48,7 +48,7 @@ def edge_scatters(
     place = {name: k for k, name in enumerate(first.names)}
     shown = rows or (np.empty((0, len(place))), np.empty((0, len(place))))
     found = []
-    for edge in sorted(edges, key=lambda edge: -abs(edge.delta or 0.0))[:MOST_EDGES]:
+    for edge in sorted(edges, key=lambda edge: -(edge.magnitude or 0.0))[:MOST_EDGES]:
         parts = _parts(fit, edge, first, second, place)
         clouds = [
             _cloud(moments, values, place[edge.source], place[edge.target], part)

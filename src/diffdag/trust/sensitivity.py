@@ -214,6 +214,16 @@ def _known(record: dict[Any, Any]) -> dict[str, Any]:
     }
 
 
+def lost_above(path: SettingsPath) -> tuple[str, ...]:
+    """Edges of the default setting whose pair is not found at the next more severe one."""
+    steps = path.line[path.default_at : path.default_at + 2]
+    return tuple(
+        f"{edge[0]} {'->' if edge[2] else '--'} {edge[1]}"
+        for edge in steps[0].edges
+        if frozenset(edge[:2]) not in steps[-1].pairs
+    )
+
+
 def sensitivity_note(path: SettingsPath) -> str:
     """Say in one sentence over which settings the default result stays the same, and what is next.
 

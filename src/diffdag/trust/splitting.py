@@ -24,8 +24,9 @@ from diffdag._base.arrays import BoolArray, IndexArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
 from diffdag.ordersearch.fit import Structure
+from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
-from diffdag.results.records import Edge
+from diffdag.results.records import Edge, with_sizes
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
@@ -71,14 +72,19 @@ def measure(
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
-    edges = tuple(
-        replace(measured[e.source, e.target], settled=e.settled) if e.directed else e for e in result.edge_list
-    )
+    kept = (_judged(measured[e.source, e.target], e) if e.directed else e for e in result.edge_list)
+    edges = with_sizes(kept, first.names, pooled_scale(first, second))
     note = (
         f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights and {LEVEL:.0%} intervals "
         f"are from the other {first.n:,} and {second.n:,}, so that they account for the search"
     )
     return replace(result, edge_list=edges, notes=(*result.notes, note))
+
+
+def _judged(measured: Edge, found: Edge) -> Edge:
+    """An edge as measured, with what was said of it where it was found."""
+    sure = replace(measured, confidence=found.confidence, direction=found.direction)
+    return replace(sure, support=found.support, settled=found.settled)
 
 
 def _wider(edge: Edge, other: Edge) -> Edge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +97,18 @@ def fit(
     else:
         with resumable(kept):
             estimator.fit(one, other, **inputs.choice, labels=called, journal=out, progress=True)
-    _deliver(estimator.result_, out, as_json=json, coordinates=places)
+    result = estimator.result_
+    if inputs.alphabetical:
+        result = replace(result, notes=(*result.notes, _by_alphabet(*called)))
+    _deliver(result, out, as_json=json, coordinates=places)
+
+
+def _by_alphabet(first: str, second: str) -> str:
+    """Say which group came first, and why."""
+    return (
+        f"groups are in alphabetical order, so that changes are from {first} to {second}; --first and --second "
+        "choose"
+    )
 
 
 def _check_groups(inputs: Inputs, reference: str | None, pairwise: bool, **others: object) -> None:
@@ -148,7 +160,9 @@ def demo(
     baseline, other = load_sachs_pair(condition)
     estimator, labels = build({"n_jobs": -1}, resamples=resamples or None), ("baseline", condition.lower())
     estimator.fit(baseline, other, labels=labels, progress=True)
-    print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values\n")
+    print(f"Sachs et al. 2005: baseline (CD3/CD28) and {SACHS_CONDITIONS[condition.lower()]}, log10 values")
+    print("Most pairs found in these data stand in the consensus network, but only about half of the arrows")
+    print("agree with it: take pairs for findings, and arrows for questions.\n")
     _deliver(estimator.result_, out)
 
 

@@ -32,7 +32,9 @@ class Inputs:
     group: Annotated[
         str | None, typer.Option(help="Column of A (of obs, in .h5ad) that names each row's group.")
     ] = None
-    first_group: Annotated[str | None, typer.Option("--first", help="Group to take as first.")] = None
+    first_group: Annotated[
+        str | None, typer.Option("--first", help="Group to take as first; alphabetical if left out.")
+    ] = None
     second_group: Annotated[str | None, typer.Option("--second", help="Group to take as second.")] = None
     layer: Annotated[
         str | None, typer.Option(help="Of .h5ad files: the layer to use, or raw; X if left out.")
@@ -42,6 +44,11 @@ class Inputs:
     ] = None
     columns: Columns = None
     drop: Drop = None
+
+    @property
+    def alphabetical(self) -> bool:
+        """Whether two groups are compared in an order that the user did not give."""
+        return self.group is not None and self.first_group is None
 
     @property
     def choice(self) -> dict[str, Any]:

@@ -185,7 +185,8 @@ def compare(
 def _fault_words(report: ColumnReport, labels: tuple[str, str], both: str) -> str:
     """Why a column cannot be compared."""
     text = [column for column in report.text if column is not None]
-    if text:
+    if text:  # one word makes all numbers of a file's column texts: that word is the fault
+        text.sort(key=lambda column: column.kind == "numbers")
         return "; ".join(filter(None, describe_text(text, both)))
     if "unmatched" in report.faults:
         return f"only in {labels[report.faults[0] == 'unmatched']}"

@@ -11,11 +11,12 @@ from markupsafe import Markup
 
 from diffdag.report import format as fmt
 from diffdag.report.html.websvg import Drawing, draw, swatch
-from diffdag.report.layout.picture import Picture
+from diffdag.report.layout.picture import Picture, line_kind, line_words
 from diffdag.report.layout.theme import DASHES
 from diffdag.report.text import short_labels
 from diffdag.report.words import (
     difference_words,
+    edge_legend,
     edge_words,
     gain_effects,
     gain_words,
@@ -23,15 +24,20 @@ from diffdag.report.words import (
     noise_words,
 )
 from diffdag.results.records import Edge
+from diffdag.trust.contradictions import hedged, marks
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
-NOT_SETTLED = (
-    ". Not settled: an order without this change, or with it the other way round, scores nearly as well"
-)
+JUDGED = (
+    "interval",
+    "confidence",
+    "direction",
+    "support",
+    "against",
+)  # shown if some edge has them
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -60,7 +66,7 @@ def comparison_context(
     drawing = draw(places, result, shared=picture is not None)
     rows = edge_rows(result)
     shown = result.scatters if scatters is None else scatters
-    kinds = [kind for kind in DASHES if any(edge.kind == kind for edge in edges)]
+    kinds = [kind for kind in DASHES if any(line_kind(edge) == kind for edge in edges)]
     return {
         "labels": result.labels,
         "short_labels": short_labels(result),
@@ -68,11 +74,16 @@ def comparison_context(
         "picture": drawing.svg,
         "wide": drawing.width > WIDE,
         "caption": _caption(result, places, len(edges)),
-        "kinds": [(kind, swatch(kind), sum(edge.kind == kind for edge in edges)) for kind in kinds],
+        "kinds": [
+            (kind, swatch(kind), line_words(kind), sum(line_kind(edge) == kind for edge in edges))
+            for kind in kinds
+        ],
+        "hollow": swatch("changed", hollow=True) if any(map(hedged, edges)) else None,
         "some_unresolved": bool(result.unresolved),
-        "with_size": len({abs(edge.delta) for edge in edges if edge.delta is not None}) > 1,
-        "with_confidence": any(edge.confidence is not None for edge in edges),
-        "with_interval": any(edge.low is not None for edge in edges),
+        "with_size": len({edge.magnitude for edge in edges if edge.magnitude is not None}) > 1,
+        "standardised": any(edge.size is not None for edge in edges),
+        **{f"with_{name}": any(row[name] for row in rows) for name in JUDGED},
+        "meaning": ". ".join(words[:1].upper() + words[1:] for words in edge_legend(result)),
         "with_scatters": bool(shown),
         "data": as_json(_data(result, rows, places, drawing, shown)),
     }
@@ -85,6 +96,7 @@ def _caption(result: Difference, picture: Picture, count: int) -> str:
     if not count:
         return f"From {first} to {second} no change was found."
     words = f"From {first} to {second}, causes on top. The wider a line, the larger the change"
+    words += " in standard deviations" if any(e.size is not None for e in result.edge_list) else ""
     words += "; the paler, the less sure." if any(e.confidence is not None for e in result.edge_list) else "."
     if len(picture.edges) < count:
         words += f" Drawn are the {len(picture.edges)} largest of {count} changes; the table has all."
@@ -100,14 +112,17 @@ def edge_rows(result: Difference) -> list[dict[str, str]]:
             "source": edge.source,
             "arrow": ARROWS[not edge.directed],
             "target": edge.target,
-            "kind": edge.kind,
+            "kind": line_kind(edge),
             "change": fmt.change_words(edge),
+            "against": "; ".join(mark.short for mark in marks(result, edge)),
             "first": show(edge.weight_first),
             "second": show(edge.weight_second),
             "delta": fmt.with_error(edge.delta, edge.stderr, show),
             "interval": fmt.interval_text(edge, show),
             "confidence": fmt.percent(edge.confidence),
-            "words": edge_words(edge, result.labels, show) + ("" if edge.settled else NOT_SETTLED),
+            "direction": fmt.percent(edge.direction) if edge.directed else "",
+            "support": edge.support or "",
+            "words": edge_words(edge, result.labels, show),
         }
         for edge in edges
     ]
@@ -136,7 +151,9 @@ def _data(
         "edges": [
             {
                 **edge.known,
-                "kind": edge.kind,
+                "kind": line_kind(edge),
+                "said": row["change"],
+                "against": [(mark.short, mark.words) for mark in marks(result, edge)],
                 "ends": [place[edge.source], place[edge.target]] if number in drawing.links else None,
                 "link": drawing.links.get(number),
                 "words": row["words"],
@@ -166,8 +183,11 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         (f"Effect in {second}", row["second"]),
         (f"Delta, {difference_words(result)}", row["delta"]),
         ("95 % interval", row["interval"]),
+        ("Size, in standard deviations", "" if edge.size is None else f"{edge.size:+.2f}"),
         ("Explained by", "" if edge.gain_of is None else f"the gain of {fmt.printable(edge.gain_of)}"),
-        ("Confidence", row["confidence"]),
+        ("Confidence that something changed", row["confidence"]),
+        ("Direction: the arrow is right, if so", row["direction"]),
+        ("Support", row["support"]),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from diffdag._base.words import plural
-from diffdag.report.conditions import beside, change_cells, compared, delta_words, headline, pair_notes
+from diffdag.report.conditions import against, beside, change_cells, compared, delta_words, headline, pair_notes
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.page import environment, fragment_style, page_frame
 from diffdag.report.layout.picture import Picture, all_changes
@@ -34,6 +34,7 @@ def render_page(result: Differences) -> str:
         "delta_words": delta_words(result),
         "beside": list(beside(result)),
         "order": result.order,
+        "against": against(result),
         "notes": [*result.notes, *pair_notes(result)],
     }
     return environment().get_template("conditions.html.j2").render(context)

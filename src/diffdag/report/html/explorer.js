@@ -14,7 +14,7 @@ class Explorer {
       .map((name) => places.get(name)));
     this.near = this.data.nodes.map((_, number) => this.neighbourhood(number));
     this.state = { text: "", size: 0, confidence: 0, without: new Set(), node: null, edge: null };
-    this.limit = Math.max(0, ...this.data.edges.map((edge) => Math.abs(edge.delta ?? 0)));
+    this.limit = Math.max(0, ...this.data.edges.map((edge) => sizeOf(edge) ?? 0));
     const on = {
       node: (number) => this.choose({ node: this.state.node === number ? null : number, edge: null }),
       edge: (number) => this.choose({ node: null, edge: number }),
@@ -96,7 +96,7 @@ class Explorer {
     const { text, size, confidence, without } = this.state;
     if (without.has(edge.kind)) return false;
     // A change of unknown size is neither large nor small: the box of its kind hides it.
-    if (size && edge.delta !== undefined && Math.abs(edge.delta) < size) return false;
+    if (size && sizeOf(edge) !== null && sizeOf(edge) < size) return false;
     if (confidence && (edge.confidence ?? 0) < confidence) return false;
     return !text || [edge.source, edge.target].some((name) => this.matches(name));
   }
@@ -181,8 +181,18 @@ class Explorer {
     const plot = edge.scatter
       ? scatterPlot(edge, this.data, this.shown)
       : make("p", { class: "soft small" }, "How this change looks in the rows is not in this file.");
-    const kind = make("p", { class: `tag kind-${edge.kind}` }, edge.kind.replace("-", " "));
-    return [make("h3", {}, ...this.edgeTitle(edge)), kind, make("p", {}, edge.words + "."), plot, facts];
+    const kind = make("p", { class: `tag kind-${edge.kind}` }, edge.said);
+    const head = [make("h3", {}, ...this.edgeTitle(edge)), kind, make("p", {}, edge.words + ".")];
+    return [...head, ...this.againstOf(edge), facts, plot];
+  }
+
+  againstOf(edge) {
+    if (!edge.against.length) return [];
+    const list = make("ul", { class: "checks" });
+    for (const [short, words] of edge.against) {
+      list.append(make("li", { class: "against" }, make("strong", {}, short), `: ${words}`));
+    }
+    return [make("h4", {}, "Speaks against it"), list];
   }
 
   nodeDetail(number) {
@@ -191,7 +201,7 @@ class Explorer {
     for (const edge of this.near[number].edges) {
       const button = make("button", { type: "button", class: "pick" }, ...this.edgeTitle(this.data.edges[edge]));
       button.addEventListener("click", () => this.choose({ node: null, edge }));
-      list.append(make("li", {}, button, ` ${this.data.edges[edge].kind.replace("-", " ")}`));
+      list.append(make("li", {}, button, ` ${this.data.edges[edge].said}`));
     }
     const count = make("p", {}, `${plural(this.near[number].edges.size, "change")} around this variable.`);
     const others = notes.map((note) => make("p", { class: "soft" }, note));

@@ -31,6 +31,12 @@ function plural(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+// How large a change is: in standard deviations where these are known; null if its size is unknown.
+function sizeOf(edge) {
+  const size = edge.size ?? edge.delta ?? null;
+  return size === null ? null : Math.abs(size);
+}
+
 function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

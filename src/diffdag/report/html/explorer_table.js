@@ -1,6 +1,6 @@
 // The table of edges: its headings sort, its rows select.
 
-const TEXT_COLUMNS = ["edge", "kind"];
+const TEXT_COLUMNS = ["edge", "kind", "support"];
 
 class EdgeTable {
   constructor(table, data, on) {
@@ -33,7 +33,7 @@ class EdgeTable {
     if (key === "edge") return row.cells[0].textContent;
     if (key === "interval") return edge.low ?? null;
     const value = edge[key] ?? null;
-    return key === "delta" && value !== null ? Math.abs(value) : value;
+    return key === "delta" ? sizeOf(edge) : value;
   }
 
   sort(head) {

@@ -159,7 +159,7 @@ def _context(result: Difference) -> dict[str, Any]:
         "means": [words.mean_cells(change) for change in result.mean_list],
         "means_sure": any(change.confidence is not None for change in result.mean_list),
         "evidence": list(words.evidence_lines(result)),
-        "warnings": words.warnings_of(result),
+        "against": list(words.against(result)),
         "steps": words.next_steps(result),
         "checks": result.checks,
         "shares": [] if result.stability is None else result.stability.shares[:SHARES_SHOWN],

@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from diffdag.report.format import by_size, ends, printable
 from diffdag.report.layout.layout import Curve, Point, arrowhead
-from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, Picture, opacity, strokes
+from diffdag.report.layout.picture import FONT_SIZE, LINE_HEIGHT, THINNEST, Picture, line_kind, opacity, strokes
 from diffdag.report.layout.theme import DASHES, THEMES, Theme
+from diffdag.trust.contradictions import hedged
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -76,14 +77,14 @@ def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawi
     return Drawing(svg, _n(width), shapes, links)
 
 
-def swatch(kind: str) -> Markup:
-    """A short line as edges of a kind have it, for legends."""
-    tip = "" if kind == "undirected" else Markup('<polygon class="head" points="32,7 23,3.2 23,10.8"/>')
+def swatch(kind: str, *, hollow: bool = False) -> Markup:
+    """A short line as edges of a look have it, for legends."""
+    tip = Markup('<polygon class="head{}" points="32,7 23,3.2 23,10.8"/>').format(" hollow" * hollow)
     end = 32 if kind == "undirected" else 23
     return Markup(
         '<svg class="swatch kind-{}" viewBox="0 0 34 14" width="34" height="14" aria-hidden="true">'
-        '<path class="line" d="M2 7H{}" stroke-width="2.6"/>{}</svg>'
-    ).format(kind, end, tip)
+        '<path class="line" d="M2 7H{}" stroke-width="{}"/>{}</svg>'
+    ).format(kind, end, THINNEST if kind == "range" else 2.6, "" if kind == "undirected" else tip)
 
 
 def theme_css(*, hosts: bool = False) -> Markup:
@@ -140,12 +141,17 @@ def _edge(number: int, edge: Edge, stroke: float, curve: Curve) -> Markup:
     head = Markup("")
     if curve.head:
         corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in arrowhead(*curve.head))
-        head = Markup('<polygon class="head" points="{}"/>').format(corners)
+        head = Markup('<polygon class="head{}" points="{}"/>').format(" hollow" * hedged(edge), corners)
     return Markup(
         '<g class="edge kind-{kind}" data-edge="{number}" opacity="{opacity}"><path class="hit" d="{path}"/>'
         '<path class="line" d="{path}" stroke-width="{width}"/>{head}</g>'
     ).format(
-        kind=edge.kind, number=number, opacity=round(opacity(edge), 2), path=path, width=_n(stroke), head=head
+        kind=line_kind(edge),
+        number=number,
+        opacity=round(opacity(edge), 2),
+        path=path,
+        width=_n(stroke),
+        head=head,
     )
 
 

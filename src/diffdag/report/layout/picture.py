@@ -16,6 +16,7 @@ from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
 from diffdag.report.layout.theme import DASHES
 from diffdag.report.layout.widths import text_ems
+from diffdag.trust.contradictions import hedged
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -27,13 +28,14 @@ NAME_CHARACTERS = 26  # longer names go on several lines
 MARGIN, SAMPLE = 14.0, 34.0  # around the picture; length of a line in the legend
 THINNEST, THICKEST = 1.3, 4.5
 PALEST = 0.4  # opacity of an edge with confidence 0
+FAINT = 0.6  # and of one that a moved range explains
 MOST_EDGES = 250
 
 
 class LegendItem(NamedTuple):
     """A sample in the legend and its words."""
 
-    kind: str  # of change, or "unresolved" (a box), or "confidence" (a line that fades)
+    kind: str  # look of a line, or "unresolved" (a box), "confidence" (a line that fades), "hedged" (a head)
     words: str
     x: float  # left end
     y: float  # bottom of its line, above the foot
@@ -82,8 +84,9 @@ class Picture:
 
     def legend_within(self, width: float) -> tuple[list[LegendItem], float]:
         """Place what occurs in lines no longer than `width`; return also their height with a gap above them."""
-        present = {edge.kind for edge in self.edges}
-        words = {kind: kind_words(kind) for kind in DASHES if kind in present}
+        present = {line_kind(edge) for edge in self.edges}
+        words = {kind: line_words(kind) for kind in DASHES if kind in present}
+        words |= {"hedged": "direction not sure"} if any(map(hedged, self.edges)) else {}
         words |= {"unresolved": "unresolved"} if self.unresolved else {}
         words |= {"confidence": "paler: less sure"} if min(self.opacities, default=1.0) < 1.0 else {}
         items: list[LegendItem] = []
@@ -123,17 +126,40 @@ def all_changes(result: Differences) -> Difference:
 
 def strokes(edges: Iterable[Edge], among: Iterable[Edge]) -> list[float]:
     """Widths of the lines of edges: the larger the change, the wider, on the scale of those in `among`."""
-    largest = max((abs(edge.delta or 0.0) for edge in among), default=0.0) or 1.0
-    return [THINNEST + (THICKEST - THINNEST) * min(abs(edge.delta or 0.0) / largest, 1.0) for edge in edges]
+    largest = max(map(_claimed_size, among), default=0.0) or 1.0
+    return [THINNEST + (THICKEST - THINNEST) * min(_claimed_size(edge) / largest, 1.0) for edge in edges]
+
+
+def _claimed_size(edge: Edge) -> float:
+    """How large a change is, none where a moved range explains it."""
+    return 0.0 if edge.by_range else edge.magnitude or 0.0
+
+
+def line_kind(edge: Edge) -> str:
+    """How the line of an edge looks: by the kind of change, or as one that a moved range explains.
+
+    >>> from diffdag.results.records import Edge
+    >>> line_kind(Edge("a", "b", change="added")), line_kind(Edge("a", "b", change="added", support="range"))
+    ('added', 'range')
+    """
+    return "range" if edge.by_range else edge.kind
+
+
+def line_words(kind: str) -> str:
+    """The look of a line in words, for legends."""
+    return "range explains it" if kind == "range" else kind_words(kind)
 
 
 def opacity(edge: Edge) -> float:
-    """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown.
+    """How opaque an edge is: the less sure, the paler; fully where its confidence is unknown;
+    faint where a moved range explains it.
 
     >>> from diffdag.results.records import Edge
     >>> opacity(Edge("a", "b")), opacity(Edge("a", "b", confidence=0.0))
     (1.0, 0.4)
     """
+    if edge.by_range:
+        return FAINT
     return 1.0 if edge.confidence is None else PALEST + (1 - PALEST) * edge.confidence
 
 

@@ -23,6 +23,7 @@ DASHES: Mapping[str, tuple[float, ...]] = {
     "reversed-sign": (7.0, 2.5, 2.2, 2.5, 2.2, 2.5),
     "changed": (),
     "undirected": (),
+    "range": (1.5, 4.5),  # explained by a moved range
 }
 
 
@@ -65,6 +66,7 @@ THEMES: Mapping[str, Theme] = {
             "reversed-sign": "#A8327A",
             "changed": "#3C4652",
             "undirected": "#7A8490",
+            "range": "#94887C",
         },
         several=("#0072B2", "#C24E00", "#00855F", "#B04A87", "#A87400", "#2A8FBD"),
         diverging=("#053A66", "#4F9BD0", "#F7F8F9", "#F0954F", "#7A2B00"),
@@ -88,6 +90,7 @@ THEMES: Mapping[str, Theme] = {
             "reversed-sign": "#F0A0D0",
             "changed": "#D5DCE3",
             "undirected": "#8C97A4",
+            "range": "#707C70",
         },
         several=("#62B8F5", "#F58A4B", "#24B888", "#F0A0D0", "#F5CE62", "#9AD7FF"),
         diverging=("#B5E0FF", "#3D8FCC", "#1D2630", "#D96F2E", "#FFD0AE"),

@@ -21,7 +21,7 @@ from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.report.format import ends, kind_words
-from diffdag.report.layout.picture import FONT_SIZE, opacity, strokes, text_width
+from diffdag.report.layout.picture import FONT_SIZE, line_kind, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
@@ -168,7 +168,8 @@ def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, width: float, point: float
         return  # one region hides the other
     if len(inner) < 2:
         inner = curve[len(curve) // 3 : len(curve) // 2]
-    colour, line = look.theme.kinds[edge.kind], {"linewidth": width, "linestyle": _dashes(edge.kind, width)}
+    kind = line_kind(edge)
+    colour, line = look.theme.kinds[kind], {"linewidth": width, "linestyle": _dashes(kind, width)}
     ax.add_patch(PathPatch(Path(inner), facecolor="none", edgecolor=colour, capstyle="butt", **line, **plain))
     if edge.directed:
         ax.add_patch(Polygon(_head(curve, gap, head), color=colour, linewidth=0, **plain))

@@ -22,13 +22,16 @@ from diffdag.report.layout.picture import (
     MARGIN,
     PALEST,
     SAMPLE,
+    THINNEST,
     LegendItem,
     Picture,
+    line_kind,
     opacity,
     strokes,
 )
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.chart import QuietText, axes_for
+from diffdag.trust.contradictions import hedged
 
 if TYPE_CHECKING:
     from matplotlib.backend_bases import RendererBase
@@ -91,7 +94,7 @@ class Brush:
         curves = {edge.key: curve for edge, curve in placed if edge.key in own}
         drawn = [own[key] for key in curves]
         for edge, stroke in zip(drawn, strokes(drawn, picture.edges), strict=True):
-            self._edge(edge.kind, stroke, opacity(edge), curves[edge.key])
+            self._edge(line_kind(edge), stroke, opacity(edge), curves[edge.key], hollow=hedged(edge))
         busy = set(ends(drawn))
         boxes = zip(picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True)
         for name, lines, size, centre in boxes:
@@ -100,7 +103,7 @@ class Brush:
             for k, line in enumerate(lines):
                 self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=seen)
 
-    def _edge(self, kind: str, width: float, opacity: float, curve: Curve) -> None:
+    def _edge(self, kind: str, width: float, opacity: float, curve: Curve, *, hollow: bool) -> None:
         """An edge along its curve, with its head if it has one."""
         points, codes = [self._at(curve.start)], [Path.MOVETO]
         for piece in curve.pieces:
@@ -108,7 +111,7 @@ class Brush:
             codes += [Path.LINETO] if len(piece) == 1 else [Path.CURVE4] * 3
         self._line(kind, width, opacity, Path(points, codes))
         if curve.head:
-            self._head(kind, opacity, *map(self._at, curve.head))
+            self._head(kind, opacity, *map(self._at, curve.head), hollow=hollow)
 
     def _line(self, kind: str, width: float, opacity: float, path: Path) -> None:
         width *= self.scale
@@ -121,9 +124,12 @@ class Brush:
             )
         )  # fmt: skip
 
-    def _head(self, kind: str, opacity: float, tip: Point, base: Point) -> None:
-        look: dict[str, Any] = {"color": self.theme.kinds[kind], "alpha": opacity, "linewidth": 0, "zorder": 3}
-        self.ax.add_patch(Polygon(arrowhead(tip, base), clip_on=False, **look))
+    def _head(self, kind: str, opacity: float, tip: Point, base: Point, *, hollow: bool = False) -> None:
+        """The head of an arrow; a hollow one where the direction is not sure."""
+        colour, outline = self.theme.kinds[kind], 1.3 * self.scale * hollow
+        drawn: dict[str, Any] = {"edgecolor": colour, "alpha": opacity, "linewidth": outline, "zorder": 3}
+        drawn["facecolor"] = self.theme.background if hollow else colour
+        self.ax.add_patch(Polygon(arrowhead(tip, base), clip_on=False, joinstyle="miter", **drawn))
 
     def _box(self, centre: Point, size: tuple[float, float], unresolved: bool, opacity: float = 1.0) -> None:
         width, height = size
@@ -148,11 +154,11 @@ class Brush:
                 ends = [(x + k * SAMPLE / 3, y), (x + (k + 1) * SAMPLE / 3, y)]
                 self._line("changed", 2.6, opacity, Path(ends))
         else:
-            headed = item.kind != "undirected"
-            end = x + SAMPLE - 9.0 * headed
-            self._line(item.kind, 2.6, 1.0, Path([(x, y), (end, y)]))
+            headed, hollow = item.kind != "undirected", item.kind == "hedged"
+            kind, end = "changed" if hollow else item.kind, x + SAMPLE - 9.0 * headed
+            self._line(kind, THINNEST if kind == "range" else 2.6, 1.0, Path([(x, y), (end, y)]))
             if headed:
-                self._head(item.kind, 1.0, (x + SAMPLE, y), (end, y))
+                self._head(kind, 1.0, (x + SAMPLE, y), (end, y), hollow=hollow)
         self.write(item.words, (x + SAMPLE + 8, y), align="left")
 
     def write(

@@ -73,7 +73,8 @@ def check_outliers(view: View, fit: Fit) -> Check:
         f"outlying rows (for {worst.what}: {_rows_named(worst.rows)}); {view.remedy}look at these rows and "
         "leave out those that are errors"
     )
-    return Check("outliers", False, says, worst.share, MOVED)
+    edges = tuple(item.what for item in lost if item.what in pairs)
+    return Check("outliers", False, says, worst.share, MOVED, edges)
 
 
 def _rows_named(rows: list[IndexArray]) -> str:

@@ -68,7 +68,9 @@ def check_reversals(fit: Fit) -> Check | None:
         "second, or to be part of more such reversals, which no common order allows for: many of the changes "
         "found may be there only for that; do not trust their list, and leave out one of the two variables"
     )
-    return Check("reversals", False, says, most, MARGIN)
+    ends = {names[i], names[j]}
+    edges = tuple(str(edge) for edge in fit.difference.edge_list if {edge.source, edge.target} == ends)
+    return Check("reversals", False, says, most, MARGIN, edges)
 
 
 class AllOrders:
