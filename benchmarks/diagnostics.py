@@ -14,7 +14,7 @@ import time
 import warnings
 
 import numpy as np
-from order_checks import bent, reverse
+from order_checks import reverse
 from record import print_table
 from scipy.signal import lfilter
 
@@ -123,10 +123,6 @@ def turned(**options):
     return draw
 
 
-def curved(rng):
-    return [bent(table, rng) for table in drawn(rng)[1]]
-
-
 BROKEN = [  # check, what is broken, how to draw it, options of the fit
     ("sample size", "n = 30", plain(n=30), {}),
     ("condition", "X4 = X2 + X3 + 0.0001 noise", collinear, {}),
@@ -134,7 +130,6 @@ BROKEN = [  # check, what is broken, how to draw it, options of the fit
     ("normality", "Laplace noise", plain(noise="laplace"), {}),
     ("normality", "uniform noise", plain(noise="uniform"), {}),
     ("normality", "Student noise, n = 341", plain(noise="student", n=341), {}),
-    ("linearity", "all observed variables mildly bent", curved, {}),
     ("noise variances", "three variances times 2, noise='equal'", variances(2.0), {"noise": "equal"}),
     ("noise variances", "three variances times 2, method='paper'", variances(2.0), {"method": "paper"}),
     ("means", "means moved by N(0, 1)", moved, {}),

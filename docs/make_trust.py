@@ -31,7 +31,9 @@ PAGE = HERE / "dev" / "trust_measured.md"
 PICTURE = HERE / "trust" / "reliability.svg"
 Run = dict[str, Any]
 SEED = 870_000
-BENCHMARKS = ("null_test", "confidence", "intervals", "diagnostics", "mechanisms", "conditions", "settings")
+BENCHMARKS = (
+    "null_test", "confidence", "intervals", "diagnostics", "mechanisms", "conditions", "settings", "support",
+)  # fmt: skip
 RELIABILITY = ("confidence mixed", "confidence p10", "confidence p30")
 LOOKS = {
     "directed": ("#1d4ed8", "o"),

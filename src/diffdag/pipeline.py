@@ -58,6 +58,7 @@ from diffdag.trust.scatter import edge_scatters, rows_to_show
 from diffdag.trust.sensitivity import lost_above, sensitivity_note
 from diffdag.trust.settings_path import BaseSettings, follow_path
 from diffdag.trust.splitting import measure, split_rows
+from diffdag.trust.support import ROWS_NEEDED, read_edges, with_support
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.fit import OrderSettings
@@ -401,7 +402,13 @@ def assess(
     found = fit.difference
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     settings = {**found.settings, **options.knowledge, **covariance}
-    result = replace(found, notes=(*prepared.notes, *found.notes), settings=settings)
+    readings = read_edges(fit, tables, options.covariance)
+    result = replace(
+        found,
+        edge_list=with_support(found.edge_list, readings),
+        notes=(*prepared.notes, *found.notes),
+        settings=settings,
+    )
     if wanted.permuted:
         tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
@@ -413,7 +420,7 @@ def assess(
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     with show_progress(callback, "Checking assumptions", 1) as advance:
         known = {"effective": options.effective_samples is not None, "resampled": result.stability is not None}
-        checks = check_tables(tables, fit, covariance=options.covariance, **known)
+        checks = check_tables(tables, fit, readings, covariance=options.covariance, **known)
         if len(fit.kept) <= QUICK and result.edge_list:
             checks = (*checks, *_remedies(checks, result, tables, options, along))
         result = replace(result, checks=checks)
@@ -450,7 +457,7 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
         found = add_stand_ins(found, fit)
     return replace(
         found,
-        notes=(*prepared.notes, *found.notes),
+        notes=(*prepared.notes, *found.notes, *([ROWS_NEEDED] if found.edge_list else [])),
         checks=check_moments_only(fit),
         scatters=edge_scatters(found.edge_list, fit, fit.first, fit.second),
     )

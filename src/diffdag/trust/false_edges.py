@@ -16,11 +16,13 @@ def control_false_edges(result: Difference, fdr: float) -> Difference:
 
     The surest come first, as long as the expected share of false ones, the mean of one minus the probability
     that all is right that an edge claims, stays within the target. One whose direction is not sure enough stays
-    as an undirected one if its pair is sure enough. Without confidence nothing is kept.
+    as an undirected one if its pair is sure enough. Without confidence nothing is kept, and never an edge that
+    a moved range explains.
     """
+    possible = [edge for edge in result.edge_list if edge.support != "range"]
     kept: list[Edge] = []
     doubt = 0.0
-    for edge in sorted(result.edge_list, key=chance_right, reverse=True):
+    for edge in sorted(possible, key=chance_right, reverse=True):
         for claim in _claims(edge):
             if doubt + 1 - chance_right(claim) <= fdr * (len(kept) + 1):
                 kept.append(claim)
@@ -78,12 +80,15 @@ def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Differ
 def _left_out(before: Sequence[Edge], after: Sequence[Edge], fdr: float) -> Iterator[str]:
     """What a target for false edges took away."""
     left = {frozenset((edge.source, edge.target)): edge for edge in after}
-    gone = [str(e) for e in before if frozenset((e.source, e.target)) not in left]
+    moved = [str(e) for e in before if e.support == "range"]
+    gone = [str(e) for e in before if frozenset((e.source, e.target)) not in left and str(e) not in moved]
     turned = [
         str(e)
         for e in before
-        if e.directed and str(e) not in gone and not left[frozenset((e.source, e.target))].directed
+        if e.directed and str(e) not in (*gone, *moved) and not left[frozenset((e.source, e.target))].directed
     ]
+    if moved:
+        yield f"{plural(len(moved), 'edge')} left out because a moved range explains them: {join_names(moved)}"
     if gone:
         yield (
             f"{plural(len(gone), 'edge')} left out to keep the expected share of false ones at {fdr:g}: "

@@ -1,9 +1,8 @@
-"""Checks that need rows: Gaussian residuals, linear effects, independent rows, none of them there twice.
+"""Checks that need rows: Gaussian residuals, independent rows, none of them there twice.
 
 Skewness and kurtosis of each variable's residuals are tested by the transformations of D'Agostino (1970) and
-Anscombe and Glynn (1983), good from 20 rows on. Curvature is tested by regressing each residual on the square
-of each variable before it, next to all of these variables: Student's t test, exact for Gaussian residuals. Many
-rows find trifles: a departure has to have some size as well.
+Anscombe and Glynn (1983), good from 20 rows on. Many rows find trifles: a departure has to have some size as
+well.
 
 Autocorrelations of independent rows have variance ``1 / n`` whatever their distribution; those of the
 residuals, orthogonal to each other, at the first lags add up to a chi-squared statistic (Box and Pierce 1970,
@@ -26,7 +25,6 @@ from diffdag.trust.checks.residual_view import LABELS, LEVEL, LONGEST, Part, Vie
 
 FEWEST = 20  # rows for which the transformations are good
 SKEWNESS, KURTOSIS = 0.5, 0.5  # departures, of excess kurtosis, that matter
-EXPLAINED = 0.004  # share of an own part's variance that a square has to explain to matter
 
 
 def check_normality(view: View, resampled: bool = False) -> Check | None:
@@ -96,49 +94,6 @@ def kurtosis_test(kurtosis: FloatArray, n: float) -> FloatArray:
     root = np.cbrt((1 - 2 / a) / np.where(base > 0, base, np.inf))
     z = (1 - 2 / (9 * a) - root) / np.sqrt(2 / (9 * a))
     return np.asarray(2 * special.ndtr(-np.abs(z)))
-
-
-def check_linearity(view: View) -> Check | None:
-    """Squares of the variables before each one, in each table and in both together."""
-    p = min(part.steady for part in view.parts)
-    if p < 2:
-        return None
-    signs = [_curvature(part, p) for part in view.parts]
-    together = (signs[0] + signs[1]) / np.sqrt(2)
-    rows = [part.worth for part in view.parts]
-    tests = [(signs[0], rows[0]), (signs[1], rows[1]), (together, sum(rows))]
-    below = np.tril(np.ones((p, p), bool), -1)
-    limit = LEVEL / (3 * below.sum())
-    least, bent = 1.0, np.zeros((p, p), bool)
-    for z, n in tests:
-        chance = 2 * special.ndtr(-np.abs(z))
-        bent |= below & (chance <= limit) & (z * z > EXPLAINED * n)
-        least = min(least, float(chance[below].min()))
-    if not bent.any():
-        much = "no effect is curved by much" if least <= limit else "no effect is visibly curved"
-        return Check("linearity", True, much, least, limit)
-    strength = np.where(bent, np.abs(together), -1.0).max(axis=1)
-    names = [view.names[k] for k in np.argsort(-strength, kind="stable") if bent[k].any()]
-    says = (
-        f"effects on {join_names(names)} are curved, or their scale is: changed covariances can then come from "
-        "another range of the causes and not from a changed effect; transform the columns (logarithm)"
-    )
-    return Check("linearity", False, says, least, limit)
-
-
-def _curvature(part: Part, p: int) -> FloatArray:
-    """Normal scores of t tests, [t, s]: the own part of t on the square of s, given all before t."""
-    values, own = part.values[:p], part.own[:p]
-    squares = values * values
-    squares -= squares.mean(axis=1, keepdims=True)
-    along = squares @ own.T / part.n  # [s, t]
-    left = np.mean(squares * squares, axis=1)[:, None] - np.cumsum(along**2, axis=1) + along**2
-    shares = (along / np.sqrt(np.maximum(left, 1e-12))).T
-    freedom = np.maximum(part.worth - 2.0 - np.arange(p), 1)[:, None]
-    rest = np.maximum(1 - shares**2, 1e-12)
-    t = shares * np.sqrt(freedom / rest)
-    scores = special.ndtri(np.maximum(special.stdtr(freedom, -np.abs(t)), 1e-300))
-    return np.asarray(-np.sign(t) * scores)
 
 
 LAGS = 5

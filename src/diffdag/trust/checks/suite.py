@@ -5,6 +5,7 @@ Every check keeps its rate of false alarms on data that are as assumed at about 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from diffdag.results.records import Check
@@ -26,9 +27,9 @@ from diffdag.trust.checks.reversals import check_reversals
 from diffdag.trust.checks.row_checks import (
     check_duplicates,
     check_independence,
-    check_linearity,
     check_normality,
 )
+from diffdag.trust.support import Reading, check_range
 
 if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
@@ -39,6 +40,7 @@ __all__ = ["check_moments_only", "check_tables"]
 def check_tables(
     tables: Tables,
     fit: Fit,
+    readings: Sequence[Reading] = (),
     *,
     covariance: Covariance = "sample",
     effective: bool = False,
@@ -46,10 +48,10 @@ def check_tables(
 ) -> tuple[Check, ...]:
     """Run all checks of a fit to two tables; those that apply are returned, always in the same order.
 
-    `effective` is whether an effective sample size was given or estimated, `resampled` whether the result has
-    confidence from resamples. Checks of rows look at no more than 100,000 of each table, evenly spaced (the
-    first ones for autocorrelation and copies), and at no more than 200 variables. Nothing of size p x p is
-    formed beyond these.
+    `readings` are those of the edges with shared curves, `effective` is whether an effective sample size was
+    given or estimated, `resampled` whether the result has confidence from resamples. Checks of rows look at no
+    more than 100,000 of each table, evenly spaced (the first ones for autocorrelation and copies), and at no
+    more than 200 variables. Nothing of size p x p is formed beyond these.
     """
     checks = check_moments_only(fit)
     if covariance != "spearman" and len(tables.names) > len(fit.kept):
@@ -58,10 +60,11 @@ def check_tables(
         checks = tuple(whole if check.name == "means" else check for check in checks)
     view = residual_view(tables, fit, covariance)
     if view is None:
-        return (*checks, check_duplicates(tables))
+        few = check_range(readings), check_duplicates(tables)
+        return (*checks, *(check for check in few if check is not None))
     found = (
         check_normality(view, resampled=resampled),
-        check_linearity(view),
+        check_range(readings),
         check_independence(view, tables, effective=effective),
         check_duplicates(tables),
         check_outliers(view, fit),
