@@ -1,0 +1,224 @@
+"""The worlds over which confidence is calibrated are what they say, and so is what they call true."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from studies import ROOT
+
+NAMES = ("broken_worlds", "record", "measure", "worlds")
+
+
+@pytest.fixture(scope="module")
+def modules():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield {name: importlib.import_module(name) for name in NAMES}
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+        for name in NAMES:
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def made(modules):
+    return modules["broken_worlds"]
+
+
+def planned(made, number, rows=20_000):
+    """A plan with so many rows that its sample is nearly the population."""
+    return replace(made.draw_plan(np.random.default_rng([864_200, number])), rows=(rows, rows))
+
+
+def broken(made, name, strength=1.0, **kinds):
+    """The first plan whose models differ, with one thing broken."""
+    plan = next(plan for k in range(50) if len((plan := planned(made, k, **kinds)).changed) >= 2)
+    made.WORLDS[name](plan, strength)
+    return plan
+
+
+def population(plan, condition):
+    """Covariance matrix of a linear model."""
+    total = np.linalg.inv(np.eye(plan.size) - plan.weights[condition])
+    return total @ np.diag(plan.scale[condition] ** 2) @ total.T
+
+
+def observed(plan):
+    tables = None
+    for observe in plan.observe:
+        tables = observe(tables or plain(plan))
+    return tables
+
+
+def plain(plan):
+    return sys.modules["broken_worlds"].simulate(plan)
+
+
+def test_every_world_gives_tables_whose_truth_is_about_their_columns(made):
+    for world in made.WORLDS:
+        for number in range(6):
+            data = made.draw(world, 864_201, number)
+            again = made.draw(world, 864_201, number)
+            assert np.array_equal(data.first, again.first)
+            assert np.array_equal(data.second, again.second)
+            assert data.truth == again.truth
+            for table in (data.first, data.second):
+                assert np.isfinite(table).all()
+                assert table.shape[1] == len(data.names)
+                assert len(table) >= 140
+            for cause, effect in data.truth.direct | data.truth.through:
+                assert cause in data.names
+                assert effect in data.names
+                assert cause != effect
+            assert next(iter(data.breaks)) == world
+            assert len(data.breaks) <= 2
+            assert world == "proxies" or not data.truth.through
+
+
+def test_numbers_of_changes_and_sizes_are_as_stated(made):
+    plans = [planned(made, k, 2) for k in range(200)]
+    counts = np.array([len(plan.changed) for plan in plans])
+    assert {0, 1, 2, 3, 4, 5, 6} <= set(counts.tolist())
+    assert 0.1 < np.mean(counts == 0) < 0.35
+    assert min(plan.size for plan in plans) == 6
+    assert max(made.draw_plan(np.random.default_rng(k), 30).size for k in range(100)) > 20
+
+
+def test_a_clean_world_has_the_covariances_of_its_models(made):
+    for number in range(3):
+        plan = planned(made, number, 100_000)
+        for condition, table in enumerate(plain(plan)):
+            expected = population(plan, condition)
+            scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+            assert np.abs((np.cov(table, rowvar=False) - expected) / scale).max() < 0.03
+            mean = np.linalg.solve(np.eye(plan.size) - plan.weights[condition], plan.shift[condition])
+            assert np.abs((table.mean(axis=0) - mean) / np.sqrt(np.diag(expected))).max() < 0.03
+
+
+def test_regressions_on_all_causes_differ_exactly_where_the_truth_says(made):
+    plan = broken(made, "clean", rows=100_000)
+    names = {k: str(k) for k in range(plan.size)}
+    truth = made.truth_of(plan, names)
+    first, second = plain(plan)
+    for i in range(plan.size):
+        causes = list(range(i))  # those before it in the order
+        slopes = [
+            np.linalg.lstsq(x[:, causes] - x[:, causes].mean(0), x[:, i] - x[:, i].mean(), rcond=None)[0]
+            for x in (first, second)
+        ]
+        for j, gap in zip(causes, np.abs(slopes[0] - slopes[1]), strict=True):
+            assert (gap > 0.05) == truth.arrow(str(j), str(i))
+            assert truth.pair(str(i), str(j)) == truth.arrow(str(j), str(i))
+
+
+@pytest.mark.parametrize(("name", "least"), [("tails", 2.0), ("skew", 5.0)])
+def test_tails_are_heavy_and_have_the_stated_variance(made, name, least):
+    noise = broken(made, name).noise((400_000, 1))
+    assert stats.kurtosis(noise)[0] > least
+    assert abs(noise.mean()) < 0.02
+    assert abs(noise.std() - 1) < 0.1
+
+
+def test_loops_have_settled(made):
+    plan = broken(made, "feedback", rows=100_000)
+    assert np.triu(plan.weights[0], 1).any()
+    expected = population(plan, 1)
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    assert np.abs((np.cov(plain(plan)[1], rowvar=False) - expected) / scale).max() < 0.03
+
+
+def test_unmeasured_causes_are_no_columns_and_change_no_truth(made):
+    plan = broken(made, "clean")
+    names = {k: str(k) for k in range(30)}
+    before = made.truth_of(plan, names)
+    for name in ("hidden", "hidden_moves", "covariate"):
+        size = plan.size
+        made.WORLDS[name](plan, 0.8)
+        assert plan.size > size
+        assert plan.hidden >= set(range(size, plan.size))
+        assert made.truth_of(plan, names) == before
+    assert (plan.scale[0, size:] != plan.scale[1, size:]).all()
+
+
+def test_a_proxy_stands_for_the_cause_that_has_no_column(made):
+    plan = broken(made, "proxies")
+    truth = made.truth_of(plan, {k: str(k) for k in range(plan.size)})
+    assert plan.hidden
+    assert truth.through
+    hidden = {str(k) for k in plan.hidden}
+    assert not hidden & {name for ends in truth.direct | truth.through for name in ends}
+    for j, i in plan.changed:
+        if j in plan.hidden and i not in plan.hidden:
+            effects = set(np.flatnonzero(plan.weights[0, :, j])) - plan.hidden - {i}
+            assert effects
+            assert all(truth.arrow(str(k), str(i)) for k in effects)
+
+
+def test_an_effect_through_an_unmeasured_variable_joins_the_columns_at_its_ends(made):
+    """a -> h -> b, where h has no column: whichever part changes, the effect of a on b does."""
+    for changed in ((1, 0), (2, 1)):
+        weights = np.zeros((2, 3, 3))
+        weights[:, 1, 0] = weights[:, 2, 1] = 1.0
+        weights[1][changed] = 0.2
+        plan = made.Plan(
+            np.random.default_rng(0), (9, 9), weights, np.ones((2, 3)), np.zeros((2, 3)), [0, 1, 2], {1}
+        )
+        truth = made.truth_of(plan, dict(enumerate("ahb")))
+        assert (truth.direct, truth.through) == (frozenset(), frozenset({("a", "b")}))
+
+
+def test_copies_correlate_as_stated_and_claim_nothing(made):
+    plan = broken(made, "clean")
+    size, truth = plan.size, made.truth_of(plan, {k: str(k) for k in range(30)})
+    plan.scale[1], plan.shift[1], plan.weights[1] = plan.scale[0], 0, plan.weights[0]
+    made.copies(plan, 1.0)
+    for new in range(size, plan.size):
+        (source,) = np.flatnonzero(plan.weights[0, new])
+        assert 0.95 < np.corrcoef(plain(plan)[0], rowvar=False)[new, source] < 1
+    assert not any(str(new) in ends for new in range(size, plan.size) for ends in truth.direct)
+
+
+def test_selection_raises_the_mean_of_a_variable(made):
+    plan = broken(made, "selection")
+    with_it = plain(plan)
+    plan.keep = None
+    without = plain(plan)
+    moved = [(a.mean(axis=0) - b.mean(axis=0)) / b.std(axis=0) for a, b in zip(with_it, without, strict=True)]
+    assert moved[1].max() > 0.4
+    assert [len(rows) for rows in with_it] == [20_000, 20_000]
+
+
+def test_rows_of_a_series_depend_on_those_before(made):
+    x = plain(broken(made, "series"))[0][:, 0]
+    assert np.corrcoef(x[1:], x[:-1])[0, 1] > 0.6
+
+
+def test_what_is_recorded_is_blurred_counted_tied_and_spoilt(made):
+    counts = np.expm1(observed(broken(made, "counts"))[0])
+    assert np.allclose(counts, np.round(counts))
+    assert (counts >= 0).all()
+    assert (counts == 0).mean() > 0.3
+    tied = observed(broken(made, "ties"))[0]
+    assert all(len(np.unique(column.round(9))) < 100 for column in tied.T)
+    plan = broken(made, "outliers")
+    assert stats.kurtosis(observed(plan)[0]).max() > stats.kurtosis(plain(plan)[0]).max() + 1
+    plan = broken(made, "error")
+    assert (observed(plan)[0].std(axis=0) / plain(plan)[0].std(axis=0)).max() > 1.03
+    plan = broken(made, "donors")
+    assert (observed(plan)[0].std(axis=0) / plain(plan)[0].std(axis=0)).max() > 1.05
+
+
+def test_bends_and_growing_noise_are_alike_in_both_conditions(made):
+    """Where no effect and no range differs, neither do the tables."""
+    for name in ("bends", "multiplicative"):
+        plan = broken(made, name, rows=50_000)
+        for what in (plan.weights, plan.scale, plan.shift):
+            what[1] = what[0]
+        first, second = plain(plan)
+        assert max(stats.ks_2samp(a, b).statistic for a, b in zip(first.T, second.T, strict=True)) < 0.02
+        assert max(abs(stats.skew(first))) > 0.1 or max(stats.kurtosis(first)) > 0.2
