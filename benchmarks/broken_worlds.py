@@ -14,8 +14,8 @@ to effect.
 In the world ``proxies`` some causes have no column. A changed effect that runs through one is counted between
 the nearest columns on either side (the latent projection). If the effect of an unmeasured cause on Y changed,
 its other effects stand in for it: a pair of one of them with Y is right, and so is an arrow from it to Y,
-because Y is where the mechanism changed. `Truth.through` keeps all these apart, so that a stricter count can leave them
-out. Where the cause itself has a column, a copy of it beside it is wrong (world ``copies``).
+because Y is where the mechanism changed. `Truth.through` keeps all these apart, so that a stricter count can
+leave them out. Where the cause itself has a column, a copy of it beside it is wrong (world ``copies``).
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ import numpy as np
 from broken_worlds import MOST, WORLDS, DataSet, draw
 from record import kept, print_table
 from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit
 
 import diffdag as dd
 from diffdag._base.journal import Journal
@@ -36,6 +40,9 @@ SEED = 864_100  # to choose constants on; reports take another
 REPORT_SEED = 870_000
 PERMUTATIONS = 199
 LEFT_OUT = ("multiplicative", "covariate", "feedback", "outliers")
+BINS = (0.0, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 1.0001)
+RIDGE = 0.5  # keeps slopes finite where a feature tells right from wrong in every claim
+STATED = {"pair": "stated", "arrow": "stated_direction"}
 Row = dict[str, Any]
 
 
@@ -310,6 +317,203 @@ def auc(claims: list[Row], name: str, what: str) -> float | None:
     return float(ranks / (right.sum() * (~right).sum()))
 
 
+# ---------------------------------------------------------------------------------------------- calibrate
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number known of a claim, and whether more of it speaks for the claim (1) or against it (-1)."""
+
+    name: str
+    sign: int
+    value: Callable[[Row], float]
+
+
+TERMS = {
+    "pair": (Term("odds of the pair", 1, pair_odds),),
+    "arrow": (Term("odds of the arrow", 1, arrow_odds),),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Log-odds of being right, a line in some terms."""
+
+    terms: tuple[Term, ...]
+    level: float
+    slopes: tuple[float, ...]
+
+    def __call__(self, claims: Sequence[Row]) -> np.ndarray:
+        return expit(self.level + design(claims, self.terms) @ np.array(self.slopes))
+
+    def __str__(self) -> str:
+        parts = (f"{slope:+.2f} {term.name}" for term, slope in zip(self.terms, self.slopes, strict=True))
+        return f"{self.level:.2f} {' '.join(parts)}"
+
+
+def design(claims: Sequence[Row], terms: Sequence[Term]) -> np.ndarray:
+    return np.array([[term.value(claim) for term in terms] for claim in claims]).reshape(
+        len(claims), len(terms)
+    )
+
+
+def fit_line(claims: Sequence[Row], terms: tuple[Term, ...], what: str) -> Line:
+    """The line of greatest likelihood whose slopes have the signs that they should have."""
+    x, right = design(claims, terms), np.array([bool(claim[what]) for claim in claims])
+    sign = np.where(right, -1.0, 1.0)
+
+    def unlikely(line: np.ndarray) -> tuple[float, np.ndarray]:
+        value = line[0] + x @ line[1:]
+        slope = sign * expit(sign * value)
+        gradient = np.concatenate([[slope.sum()], slope @ x]) + RIDGE * np.concatenate([[0.0], line[1:]])
+        return float(np.logaddexp(0, sign * value).sum() + RIDGE / 2 * line[1:] @ line[1:]), gradient
+
+    bounds = [(None, None), *((0, None) if term.sign > 0 else (None, 0) for term in terms)]
+    best = minimize(unlikely, np.zeros(1 + len(terms)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return Line(terms, float(best[0]), tuple(float(slope) for slope in best[1:]))
+
+
+def without_world(claims: Iterable[Row], *worlds: str) -> list[Row]:
+    """Claims of data sets in which nothing is broken that some worlds break."""
+    return [claim for claim in claims if not set(worlds) & claim["breaks"].keys()]
+
+
+def predicted_elsewhere(claims: Sequence[Row], terms: tuple[Term, ...], what: str) -> np.ndarray:
+    """The probability of each claim, by a line that never saw what its world breaks."""
+    stated = np.zeros(len(claims))
+    for world in {claim["world"] for claim in claims}:
+        own = [k for k, claim in enumerate(claims) if claim["world"] == world]
+        line = fit_line(without_world(claims, world), terms, what)
+        stated[own] = line([claims[k] for k in own])
+    return stated
+
+
+def loss(stated: np.ndarray, right: np.ndarray) -> float:
+    """Mean negative log-likelihood, with probabilities kept from 0 and 1."""
+    safe = np.clip(stated, 0.005, 0.995)
+    return float(-np.mean(np.where(right, np.log(safe), np.log(1 - safe))))
+
+
+def claims_about(claims: Iterable[Row], what: str) -> list[Row]:
+    """Claims that say something of a pair, or of an arrow whose pair is right."""
+    known = [claim for claim in claims if "found" in claim]
+    return known if what == "pair" else [claim for claim in known if claim["pair"] and claim["directed"]]
+
+
+def calibrate(options: argparse.Namespace) -> None:
+    """Constants from all worlds, and how they do on worlds that they have not seen."""
+    claims = list(claims_of(read_sets(options.files)))
+    for what, terms in TERMS.items():
+        own = claims_about(claims, what)
+        right = np.array([bool(claim[what]) for claim in own])
+        print(f"{what}: {fit_line(own, terms, what)}    # {len(own)} claims, {right.mean():.0%} right")
+        table = []
+        for count in range(len(terms) + 1):
+            stated = predicted_elsewhere(own, terms[:count], what)
+            sure = stated >= 0.95
+            share = right[sure].mean() if sure.any() else None
+            name = terms[count - 1].name if count else "nothing"
+            table.append([name, loss(stated, right), share, int(sure.sum()), judged(stated, right)])
+        heads = ["with", "loss", "right of 95 % and more", "claims", "stated 80 %"]
+        print_table(
+            f"{what}: term after term, each world left out in turn", heads, table, section=f"terms {what}"
+        )
+        stated = predicted_elsewhere(own, terms, what)
+        print_reliability(
+            f"{what}, each world left out in turn", own, stated, right, section=f"left out {what}"
+        )
+        by_world(own, stated, right, what)
+
+
+# ------------------------------------------------------------------------------------------------- report
+
+
+def judged(stated: np.ndarray, right: np.ndarray, low: float = 0.7, high: float = 0.9) -> str:
+    own = (stated >= low) & (stated < high)
+    return f"{right[own].mean():.2f} of {own.sum()}" if own.any() else "none"
+
+
+def print_reliability(
+    title: str, claims: list[Row], stated: np.ndarray, right: np.ndarray, section: str
+) -> None:
+    table = []
+    for low, high in pairwise(BINS):
+        own = (stated >= low) & (stated < high)
+        if own.any():
+            count, good = int(own.sum()), int(right[own].sum())
+            interval = stats.binomtest(good, count).proportion_ci(0.95, "wilson")
+            of = f"{interval.low:.2f} to {interval.high:.2f}"
+            table.append([f"{low:g} to {min(high, 1):g}", float(stated[own].mean()), good / count, of, count])
+    print_table(
+        f"Reliability: {title}", ["stated", "mean", "right", "95 % interval", "claims"], table, section=section
+    )
+
+
+def by_world(claims: list[Row], stated: np.ndarray, right: np.ndarray, what: str) -> None:
+    table = []
+    for world in WORLDS:
+        own = np.array([claim["world"] == world for claim in claims], bool)
+        if own.any():
+            s, r = stated[own], right[own]
+            table.append(
+                [world, int(own.sum()), float(s.mean()), float(r.mean()), judged(s, r), judged(s, r, 0.95, 2)]
+            )
+    heads = ["world", "claims", "mean stated", "right", "stated 80 %", "95 % and more"]
+    print_table(f"{what}, world by world", heads, table, section=f"worlds {what}")
+
+
+def report(options: argparse.Namespace) -> None:
+    """Stated against right: what results say, or lines chosen on other data sets would."""
+    claims = list(claims_of(read_sets(options.files)))
+    before = list(claims_of(read_sets(options.chosen_on or [])))
+    worlds = sorted({claim["world"] for claim in claims})
+    curves = {}
+    for what, terms in TERMS.items():
+        own = claims_about(claims, what)
+        if before:
+            stated = fit_line(claims_about(without_world(before, *worlds), what), terms, what)(own)
+        else:
+            own = [claim for claim in own if claim[STATED[what]] is not None]
+            stated = np.array([claim[STATED[what]] for claim in own], float)
+        right = np.array([bool(claim[what]) for claim in own], bool)
+        if own:
+            print_reliability(
+                f"{what}, worlds {', '.join(worlds)}", own, stated, right, section=f"report {what}"
+            )
+            by_world(own, stated, right, what)
+            curves[what] = stated, right
+    if options.plot:
+        plot(curves, Path(options.plot))
+
+
+def plot(curves: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> None:
+    """Stated against right, with intervals, for pairs and arrows."""
+    import matplotlib  # noqa: PLC0415
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 4), squeeze=False)
+    titles = {"pair": "confidence", "arrow": "direction"}
+    for axis, (what, (stated, right)) in zip(axes[0], curves.items(), strict=True):
+        axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+        for low, high in pairwise(BINS):
+            own = (stated >= low) & (stated < high)
+            if own.any():
+                count, good = int(own.sum()), int(right[own].sum())
+                interval = stats.binomtest(good, count).proportion_ci(0.95, "wilson")
+                x, y = stated[own].mean(), good / count
+                axis.errorbar(
+                    [x], [y], [[max(y - interval.low, 0)], [max(interval.high - y, 0)]], fmt="o", color="C0"
+                )
+                axis.annotate(str(count), (x, y), xytext=(5, -10), textcoords="offset points", fontsize=7)
+        axis.set(
+            title=titles[what], xlabel="stated", ylabel="right", xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal"
+        )
+    figure.tight_layout()
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -323,8 +527,16 @@ def main() -> None:
     run.add_argument("--jobs", type=int, default=1)
     look = commands.add_parser("explore")
     look.add_argument("files", nargs="+")
+    choose = commands.add_parser("calibrate")
+    choose.add_argument("files", nargs="+")
+    tell = commands.add_parser("report")
+    tell.add_argument("files", nargs="+")
+    tell.add_argument(
+        "--chosen-on", nargs="+", help="journals to choose lines on; what results state if left out"
+    )
+    tell.add_argument("--plot", help="a file for the reliability plot")
     options = parser.parse_args()
-    {"collect": collect, "explore": explore}[options.command](options)
+    {"collect": collect, "explore": explore, "calibrate": calibrate, "report": report}[options.command](options)
 
 
 if __name__ == "__main__":

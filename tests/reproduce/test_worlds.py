@@ -222,3 +222,86 @@ def test_bends_and_growing_noise_are_alike_in_both_conditions(made):
         first, second = plain(plan)
         assert max(stats.ks_2samp(a, b).statistic for a, b in zip(first.T, second.T, strict=True)) < 0.02
         assert max(abs(stats.skew(first))) > 0.1 or max(stats.kurtosis(first)) > 0.2
+
+
+# ------------------------------------------------------------------------------------------------ harness
+
+
+@pytest.fixture
+def worlds(modules, tmp_path, monkeypatch):
+    monkeypatch.setattr(modules["record"], "RESULTS", tmp_path)
+    return modules["worlds"]
+
+
+def run(worlds, monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["worlds.py", *map(str, words)])
+    worlds.main()
+
+
+def test_collecting_continues_and_notes_what_is_known(worlds, tmp_path, monkeypatch):
+    out = tmp_path / "claims.jsonl"
+    words = ("collect", "--out", out, "--worlds", "clean", "proxies", "--resamples", 20, "--most", 6)
+    run(worlds, monkeypatch, *words, "--sets", 1)
+    begun = out.read_text()
+    run(worlds, monkeypatch, *words, "--sets", 2)
+    assert out.read_text().startswith(begun)
+    rows = worlds.read_sets([out])
+    assert sorted((row["world"], row["set"]) for row in rows) == [
+        (world, number) for world in ("clean", "proxies") for number in (0, 1)
+    ]
+    claims = list(worlds.claims_of(rows))
+    assert claims
+    for claim in claims:
+        assert 0 <= claim["forward"] + claim["backward"] <= claim["found"] + 1e-3
+        assert claim["fits"] == 10
+        assert claim["arrow"] is None or claim["arrow"] <= claim["pair"]
+    clean = [claim for claim in claims if claim["world"] == "clean"]
+    assert np.mean([claim["pair"] for claim in clean]) > 0.8
+
+
+def invented(worlds, count, rng):
+    """Claims whose chance to be right is known: log-odds 1 + x - 2 doubt; `idle` says nothing."""
+    claims = []
+    for number in range(count):
+        x, doubt = rng.normal(0, 2), float(rng.random() < 0.4)
+        right = bool(rng.random() < 1 / (1 + np.exp(-(1 + x - 2 * doubt))))
+        world = ("tails", "bends", "ties")[number % 3]
+        claims.append(
+            {
+                "x": x,
+                "doubt": doubt,
+                "idle": rng.normal(),
+                "pair": right,
+                "world": world,
+                "breaks": {world: 1.0},
+            }
+        )
+    signs = (("x", 1), ("doubt", -1), ("idle", 1))
+    terms = tuple(worlds.Term(name, sign, lambda claim, name=name: claim[name]) for name, sign in signs)
+    return claims, terms
+
+
+def test_a_line_recovers_how_features_and_truth_go_together(worlds):
+    claims, terms = invented(worlds, 6000, np.random.default_rng(864_300))
+    line = worlds.fit_line(claims, terms, "pair")
+    assert np.allclose([line.level, *line.slopes], [1, 1, -2, 0], atol=0.2)
+    stated = worlds.predicted_elsewhere(claims, terms, "pair")
+    right = np.array([claim["pair"] for claim in claims])
+    for low, high in ((0.2, 0.4), (0.7, 0.9), (0.95, 1.1)):
+        own = (stated >= low) & (stated < high)
+        assert abs(right[own].mean() - stated[own].mean()) < 0.05
+    assert worlds.loss(stated, right) < worlds.loss(np.full(len(right), right.mean()), right) - 0.1
+
+
+def test_slopes_keep_their_sign(worlds):
+    claims, terms = invented(worlds, 600, np.random.default_rng(864_301))
+    flipped = tuple(replace(term, sign=-term.sign) for term in terms)
+    line = worlds.fit_line(claims, flipped, "pair")
+    assert line.slopes[0] == 0
+    assert line.slopes[1] == 0
+
+
+def test_a_world_is_left_out_with_every_data_set_that_breaks_the_same(worlds):
+    claims = [{"breaks": {"tails": 0.1}}, {"breaks": {"bends": 0.3, "tails": 0.2}}, {"breaks": {"bends": 0.5}}]
+    assert worlds.without_world(claims, "tails") == claims[2:]
+    assert worlds.without_world(claims, "clean") == claims
