@@ -2,7 +2,7 @@ r"""The worlds over which confidence and direction are calibrated: pairs of tabl
 
 A data set begins as two linear structural equation models that differ in 0 to 6 effects (or in one gain) and,
 so that claims have something to be confused with, in noise variances and intercepts. Its world then breaks one
-assumption of the method at a strength drawn from 0 (hardly) to 1 (badly); a third of the data sets break two.
+assumption of the method at a strength drawn from 0 (hardly) to 1 (badly); half of the data sets break two.
 
 What counts as right
 --------------------
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MOST = 10  # variables, by default: fits to resamples of more take long
-SECOND_BREAK = 1 / 3  # share of data sets that break a second assumption
+SECOND_BREAK = 1 / 2  # share of data sets that break a second assumption
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Plan:
 
 def draw_plan(rng: np.random.Generator, most: int = MOST) -> Plan:
     """Two linear models whose size, density, weights and differences are drawn at random."""
-    p = int(rng.integers(6, 10)) if most < 10 or rng.random() < 0.8 else int(rng.integers(10, most + 1))
+    p = int(rng.integers(6, 9)) if most <= 8 or rng.random() < 0.8 else int(rng.integers(9, most + 1))
     first, second = np.exp(rng.uniform(np.log(150), np.log(3000), 2)).astype(int)
     rows = (int(first), int(second if rng.random() < 0.3 else first))
     parents = rng.uniform(0.7, min(3.5, (p - 1) / 2))
@@ -428,6 +428,14 @@ def ties(plan: Plan, strength: float) -> None:
     plan.observe.append(record)
 
 
+def restless(plan: Plan, strength: float) -> None:
+    """Changes are not few: noise variances and intercepts of many variables differ, up to all of them."""
+    for what, most in ((plan.scale, 0.9), (plan.shift, 1.5)):
+        moved = plan.some(strength)
+        by = plan.signs(len(moved)) * plan.rng.uniform(0.1, most, len(moved))
+        what[1, moved] = what[0, moved] * np.exp(by) if what is plan.scale else by * plan.scale[0, moved]
+
+
 def series(plan: Plan, strength: float) -> None:
     """Rows of a time series: the noise is autocorrelated, up to .8."""
     plan.memory = 0.1 + 0.7 * strength
@@ -453,9 +461,10 @@ WORLDS: dict[str, Break] = {
     "outliers": outliers,
     "ties": ties,
     "series": series,
+    "restless": restless,
 }
 # What may be broken besides: it changes how rows come about, and goes with every model.
-BESIDES = ("tails", "skew", "hidden", "error", "donors", "outliers", "ties", "series")
+BESIDES = ("tails", "skew", "hidden", "error", "donors", "outliers", "ties", "series", "restless")
 
 
 def draw(world: str, seed: int, number: int, most: int = MOST) -> DataSet:

@@ -104,7 +104,6 @@ def set_features(data: DataSet, result: dd.DifferenceResult) -> Row:
         "edges": len(result.edge_list),
         "noises": len(result.noise_list),
         "means": len(result.mean_list),
-        "fits": result.stability.fits if result.stability else 0,
         "penalty_factor": as_number(result.settings.get("penalty_factor")),
         "kurtosis": rounded(max(stats.kurtosis(part).max() for part in residual)),
     }
@@ -150,25 +149,27 @@ def claim_features(data: DataSet, result: dd.DifferenceResult, edge: Edge) -> Ro
 
 
 def share_features(result: dd.DifferenceResult, edge: Edge) -> Row:
-    """Shares of the fits to resamples, seen from the claim's own direction; of every kind that a result has."""
+    """Shares of fits to resamples, plain and with a varied specification, seen from the claim."""
     if result.stability is None:
         return {}
+    shares = {frozenset((share.source, share.target)): share for share in result.stability.shares}
+    ends = frozenset((edge.source, edge.target))
+    share = shares.get(ends, Share(edge.source, edge.target, 0.0, 0.0, 0.0, 0.0))
     found: Row = {}
-    for prefix, name in (("", "shares"), ("varied_", "varied")):
-        shares: Iterable[Share] | None = getattr(result.stability, name, None)
-        if shares is None:
-            continue
-        own = [s for s in shares if {s.source, s.target} == {edge.source, edge.target}]
-        if not own:
-            found |= {prefix + key: 0.0 for key in ("found", "forward", "backward", "undirected")}
-            continue
-        ways = own[0].directed, own[0].reversed
-        forward, backward = ways if own[0].source == edge.source else ways[::-1]
-        values = own[0].found, forward, backward, own[0].undirected
-        keys = ("found", "forward", "backward", "undirected")
-        found |= {prefix + key: rounded(value) for key, value in zip(keys, values, strict=True)}
+    for prefix, ways in (("", share), ("varied_", getattr(share, "varied", None))):
+        if ways is not None:
+            both = ways.directed, ways.reversed
+            forward, backward = both if share.source == edge.source else both[::-1]
+            values = {
+                "found": ways.found,
+                "forward": forward,
+                "backward": backward,
+                "undirected": ways.undirected,
+            }
+            found |= {prefix + key: rounded(value) for key, value in values.items()}
+            found[prefix + "fits"] = result.stability.fits if ways is share else ways.fits
     stable = {frozenset(pair.split(" -> ")) for pair in result.stability.stable}
-    return {**found, "stable": float(frozenset((edge.source, edge.target)) in stable)}
+    return {**found, "stable": float(ends in stable)}
 
 
 def residuals(rows: np.ndarray) -> np.ndarray:
@@ -252,14 +253,15 @@ def odds(share: float, fits: int) -> float:
     return float(np.log((share * fits + 0.5) / ((1 - share) * fits + 0.5)))
 
 
-def pair_odds(claim: Row) -> float:
-    return odds(claim["found"], claim["fits"])
+def pair_odds(claim: Row, kind: str = "") -> float:
+    """Log-odds of the pair; of fits that vary the specification with ``kind="varied_"``."""
+    return odds(claim[kind + "found"], claim[kind + "fits"])
 
 
-def arrow_odds(claim: Row) -> float:
+def arrow_odds(claim: Row, kind: str = "") -> float:
     """Log-odds of the claimed direction against the other one, among fits that have the pair."""
-    ways = claim["forward"] + claim["undirected"] / 2, claim["backward"] + claim["undirected"] / 2
-    return odds(ways[0] / (sum(ways) or 1.0), round(sum(ways) * claim["fits"]))
+    ways = [claim[kind + way] + claim[kind + "undirected"] / 2 for way in ("forward", "backward")]
+    return odds(ways[0] / (sum(ways) or 1.0), round(sum(ways) * claim[kind + "fits"]))
 
 
 # ------------------------------------------------------------------------------------------------ explore
