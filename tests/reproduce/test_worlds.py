@@ -240,23 +240,36 @@ def run(worlds, monkeypatch, *words):
 
 def test_collecting_continues_and_notes_what_is_known(worlds, tmp_path, monkeypatch):
     out = tmp_path / "claims.jsonl"
-    words = ("collect", "--out", out, "--worlds", "clean", "proxies", "--resamples", 20, "--most", 6)
+    words = ("collect", "--out", out, "--worlds", "clean", "ties", "--resamples", 20, "--most", 6)
     run(worlds, monkeypatch, *words, "--sets", 1)
     begun = out.read_text()
     run(worlds, monkeypatch, *words, "--sets", 2)
     assert out.read_text().startswith(begun)
     rows = worlds.read_sets([out])
     assert sorted((row["world"], row["set"]) for row in rows) == [
-        (world, number) for world in ("clean", "proxies") for number in (0, 1)
+        (world, number) for world in ("clean", "ties") for number in (0, 1)
     ]
     claims = list(worlds.claims_of(rows))
     assert claims
     for claim in claims:
         assert 0 <= claim["forward"] + claim["backward"] <= claim["found"] + 1e-3
-        assert claim["fits"] == 10
+        assert claim["fits"] > 0
         assert claim["arrow"] is None or claim["arrow"] <= claim["pair"]
     clean = [claim for claim in claims if claim["world"] == "clean"]
     assert np.mean([claim["pair"] for claim in clean]) > 0.8
+    picture = tmp_path / "reliability.svg"
+    run(worlds, monkeypatch, "report", out, "--worlds", "ties", "--chosen-on", out, "--plot", picture)
+    assert "confidence" in picture.read_text()
+    sections = {entry["section"] for entry in worlds.kept(tmp_path / "worlds.jsonl")}
+    assert {"report pair", "worlds pair"} <= sections
+
+
+def test_more_fits_make_no_more_certain_than_those_that_count(worlds):
+    assert worlds.odds(1.0, 10) < worlds.odds(1.0, worlds.COUNTED) == worlds.odds(1.0, 100)
+    assert worlds.odds(0.5, 20) == 0
+    claim = {"fits": 10, "forward": 0.2, "backward": 0.6, "undirected": 0.2, "found": 1.0}
+    assert worlds.arrow_odds(claim) == pytest.approx(worlds.odds(0.3, 10))
+    assert worlds.arrow_odds(claim, "varied_") == worlds.arrow_odds(claim)
 
 
 def invented(worlds, count, rng):
