@@ -5,8 +5,8 @@ r"""Is a confidence of 80 % right in 80 % of the cases, and does fdr=0.05 keep i
     python benchmarks/confidence.py --choose --seed 864000 --only mixed    constants of diffdag.trust.confidence
 
 For every change that any bootstrap fit found, reported or not: the stated confidence, and whether it is true.
-An edge is right if its direction is; "pairs" says whether the two variables are. Single results go to
-``results/confidence-<section>-<seed>.csv`` (not committed), so that an interrupted run continues.
+A pair is right if something changed between the two; directions are those of pairs that are. Single results go
+to ``results/confidence-<section>-<seed>.csv`` (not committed), so that an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.refits import resample_fits
 from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
-from diffdag.trust.confidence import add_confidence
+from diffdag.trust.confidence import Evidence, add_confidence
 from diffdag.trust.false_edges import control_false_edges
 
 SEED = 870_000
@@ -41,8 +41,8 @@ SECTIONS = {
     "p10": (200, 100, "p = 10, 6 neighbours, n = 341, the paper's changes"),
     "p30": (200, 30, "p = 30, 20 neighbours, n = 1000, 2 % changes"),
 }
-COLUMNS = ("set", "kind", "share", "fits", "confidence", "reported", "in_fdr", "right", "pair_right")
-LEAST = 0.1  # constants are chosen on shares of at least this: below, hardly anything is right
+COLUMNS = ("set", "kind", "plain", "varied", "confidence", "reported", "in_fdr", "right", "pair_right")
+LEAST = -2.2  # constants are chosen on log-odds of at least this, a tenth of the fits, and on what is reported
 BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0001)
 
 
@@ -89,42 +89,42 @@ def one(section, seed, number, fits):
     rows = tables.first, tables.second
     result = search(prepare(tables, ModelOptions()), ModelOptions()).difference
     drawn, split = (
-        resample_fits(*rows, fits=count, kind=kind, model=dd.DifferenceDAG(rng=number))
+        resample_fits(
+            *rows, fits=count, kind=kind, varied=kind == "bootstrap", model=dd.DifferenceDAG(rng=number)
+        )
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = add_confidence(result, drawn, split)
+    result = add_confidence(result, drawn, split, fits)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 
 
 def claims(number, result, kept, drawn, edges, noise, mean):
-    count = drawn.answers
+    """Rows: kind, log-odds among plain and varied fits, the probability stated, and whether it is right."""
     reported = {(e.source, e.target): e for e in result.edge_list}
     listed = {(e.source, e.target): e.directed for e in kept.edge_list}
     for share in drawn.shares:
-        for ends, value in (
-            ((share.source, share.target), share.directed),
-            ((share.target, share.source), share.reversed),
-        ):
-            if value > 0:
-                told = ends in reported and reported[ends].directed
-                right, pair = ends in edges, ends in edges or ends[::-1] in edges
-                stated = curves.DIRECTED(value, count)
-                yield (number, "directed", value, count, stated, told, listed.get(ends) is True, right, pair)
         ends = (share.source, share.target)
-        told = any(e in reported and not reported[e].directed for e in (ends, ends[::-1]))
-        right = ends in edges or ends[::-1] in edges
-        low = any(listed.get(e) is False for e in (ends, ends[::-1]))
-        stated = curves.PAIR(share.found, count)
-        yield (number, "pair", share.found, count, stated, told, low, right, right)
+        ends = ends if ends in reported or ends[::-1] not in reported else ends[::-1]
+        told = ends in reported
+        evidence = Evidence.of(ends[0], share, drawn.answers)
+        pair = ends in edges or ends[::-1] in edges
+        plain, varied = (votes.log_odds for votes in evidence.pair)
+        low = any(e in listed for e in (ends, ends[::-1]))
+        yield (number, "pair", plain, varied, curves.PAIR(*evidence.pair), told, low, pair, pair)
+        if pair and sum(evidence.direction[0]) > 0:
+            plain, varied = (votes.log_odds for votes in evidence.direction)
+            told, low = told and reported[ends].directed, listed.get(ends) is True
+            stated = curves.DIRECTION(*evidence.direction)
+            yield (number, "direction", plain, varied, stated, told, low, ends in edges, pair)
     for kind, curve, truth, found in (
         ("noise", curves.NOISE, noise, {c.variable for c in result.noise_list}),
         ("mean", curves.MEAN, mean, {c.variable for c in result.mean_list}),
     ):
         for name, value in drawn.share_of(kind).items():
-            right = name in truth
-            yield (number, kind, value, count, curve(value, count), name in found, False, right, right)
-    yield (number, "set", 0.0, count, 0.0, bool(edges), False, False, False)
+            right, votes = name in truth, curves.Votes.of(value, drawn.answers)
+            yield (number, kind, votes.log_odds, 0.0, curve(votes), name in found, False, right, right)
+    yield (number, "set", 0.0, 0.0, 0.0, bool(edges), False, False, False)
 
 
 def collect(section, seed, sets, fits):
@@ -151,23 +151,26 @@ def collect(section, seed, sets, fits):
 
 def choose(rows):
     """Constants of the curves by maximum likelihood."""
-    for kind in ("directed", "pair", "noise", "mean"):
-        chosen = [row for row in rows if row[1] == kind and row[2] >= LEAST]
-        share, fits, right = (np.array([row[k] for row in chosen], float) for k in (2, 3, 7))
-        x = np.log((share * fits + 0.5) / ((1 - share) * fits + 0.5))
+    for kind, curve in {"pair": curves.PAIR, "direction": curves.DIRECTION, **curves.OTHERS}.items():
+        chosen = [row for row in rows if row[1] == kind and (row[2] >= LEAST or row[5])]
+        if not chosen:
+            continue
+        count = len(curve.slopes)
+        features, right = np.array([row[2 : 2 + count] for row in chosen]), np.array([row[7] for row in chosen])
 
-        def unlikely(line, x=x, right=right):
-            value = line[0] + line[1] * x
-            return np.sum(np.logaddexp(0, np.where(right > 0, -value, value)))
+        def unlikely(line, features=features, right=right):
+            value = line[0] + features @ line[1:]
+            return np.sum(np.logaddexp(0, np.where(right, -value, value)))
 
-        best = minimize(unlikely, [1.0, 1.5], method="Nelder-Mead").x
-        print(f"{kind.upper()} = Curve({best[0]:.1f}, {best[1]:.1f})    # {len(chosen)} claims")
+        best = minimize(unlikely, [1.0, *[1.0] * count], method="Nelder-Mead").x
+        slopes = ", ".join(f"{slope:.2f}" for slope in best[1:])
+        print(f"{kind.upper()} = Curve({best[0]:.2f}, ({slopes},))    # {len(chosen)} claims")
 
 
 def reliability(section, rows, seed):
     """Stated confidence against the share that is right."""
     table = []
-    for kind in ("directed", "pair", "noise", "mean")[: 4 if section == "mixed" else 2]:
+    for kind in ("pair", "direction", "noise", "mean")[: 4 if section == "mixed" else 2]:
         for low, high in pairwise(BINS):
             chosen = [row for row in rows if row[1] == kind and low <= row[4] < high]
             if not chosen:
@@ -193,30 +196,20 @@ def reliability(section, rows, seed):
 
 
 def false_edges(section, rows, seed):
-    """The share of false edges in the lists, with and without a target."""
+    """The share of pairs, and of arrows, that are false in the lists, with and without a target."""
     table = []
     sets = sorted({row[0] for row in rows})
     for name, column in (("default", 5), ("fdr=0.05", 6)):
-        listed = [row for row in rows if row[column] and row[1] in ("directed", "pair")]
-        wrong = [row for row in listed if not row[7]]
-        strict = [row for row in listed if not row[7] or row[1] == "pair"]
+        pairs = [row for row in rows if row[1] == "pair" and row[column]]
+        arrows = [row for row in rows if row[1] == "direction" and row[column]]
         shares = [
-            np.mean([not r[7] for r in listed if r[0] == k]) if any(r[0] == k for r in listed) else 0.0
+            np.mean([not r[7] for r in pairs if r[0] == k]) if any(r[0] == k for r in pairs) else 0.0
             for k in sets
         ]
-        table.append(
-            [
-                name,
-                len(sets),
-                len(listed),
-                sum(row[1] == "pair" for row in listed),
-                len(wrong) / max(len(listed), 1),
-                float(np.mean(shares)),
-                len(strict) / max(len(listed), 1),
-            ]
-        )
-    columns = ["list", "data sets", "edges", "undirected", "false, of all", "false, mean of sets", "strictly"]
-    title = f"False edges, {SECTIONS[section][2]}; strictly: an undirected edge is false"
+        wrong = [sum(not row[7] for row in some) / max(len(some), 1) for some in (pairs, arrows)]
+        table.append([name, len(sets), len(pairs), wrong[0], float(np.mean(shares)), len(arrows), wrong[1]])
+    columns = ["list", "data sets", "pairs", "false", "mean of sets", "arrows at true pairs", "reversed"]
+    title = f"False edges, {SECTIONS[section][2]}"
     print_table(title, columns, table, section=f"{section} fdr", settings={"seed": seed})
 
 

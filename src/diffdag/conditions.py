@@ -248,13 +248,13 @@ def _search(
 ) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
     steps = _screen(steps, options, callback)
-    settings = options.order_settings(callback)
-    problems = []
+    settings, problems = options.order_settings(callback), []
     for step in steps:
         pipeline.validate(step.prepared, step.labels)
         first, second, names = step.prepared.first, step.prepared.second, step.prepared.names
         before = step.prepared.before([names.index(name) for name in first.names])
-        problems.append(settings.problem(first, second, before, len(names)))
+        own = replace(settings, inflation=step.prepared.inflation)
+        problems.append(own.problem(first, second, before, len(names)))
     optima = search_jointly(problems, settings.rng, settings.jobs, settings.progress)
     order = tuple(steps[0].prepared.first.names[k] for k in optima[0].best.order)
     along = order if len(steps) > 1 and options.order is None else ()

@@ -13,13 +13,14 @@ and `search` on other rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from diffdag._base.arrays import BoolArray
+from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
@@ -29,14 +30,17 @@ from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
 from diffdag.ordersearch.fit import OrderSettings
-from diffdag.ordersearch.screen import most_variables, screen, silent
+from diffdag.ordersearch.null_splits import see_chance
+from diffdag.ordersearch.penalty import NONE, Inflation
+from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
+from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference
-from diffdag.results.records import Sensitivity
+from diffdag.results.records import Claims, Sensitivity
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.effective_rows import independent_rows
@@ -44,11 +48,11 @@ from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.trust.checks.suite import check_moments_only, check_tables
-from diffdag.trust.confidence import add_confidence
+from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
-from diffdag.trust.resampling import Drawing, Kind, NoneFitted, check_journal, resample_tables
+from diffdag.trust.resampling import Drawing, Kind, NoneFitted, Resamples, check_journal, resample_tables
 from diffdag.trust.scatter import edge_scatters, rows_to_show
 from diffdag.trust.sensitivity import sensitivity_note
 from diffdag.trust.settings_path import BaseSettings, follow_path
@@ -56,7 +60,6 @@ from diffdag.trust.splitting import measure, split_rows
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.fit import OrderSettings
-    from diffdag.ordersearch.screen import Screened
     from diffdag.ordersearch.search import Optimum
     from diffdag.trust.fits import Fit
 
@@ -124,7 +127,7 @@ class ModelOptions:
         """So many variables can be ordered with these numbers of rows."""
         return most_variables(min(n1, n2), self.max_variables)
 
-    def order_settings(self, callback: ProgressCallback | None) -> OrderSettings:
+    def order_settings(self, callback: ProgressCallback | None, inflation: Inflation = NONE) -> OrderSettings:
         """What the order search is asked for."""
         from diffdag.ordersearch.screen import silent  # noqa: PLC0415
 
@@ -136,6 +139,7 @@ class ModelOptions:
             callback or silent,
             1.0 if self.penalty is None else float(self.penalty),
             self.max_variables,
+            inflation=inflation,
         )
 
     def paper_settings(self) -> paper.PaperSettings:
@@ -157,12 +161,27 @@ class Prepared:
     screened: Screened | None = None  # which columns were kept; None for all
     known: BoolArray | None = None  # known[a, b] if variable a has to precede b; None if nothing is known
     notes: tuple[str, ...] = ()  # what a user should know about the rows
+    tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
+    inflation: Inflation = NONE  # of penalties, by what chance gains on the rows
+
+    @property
+    def rows(self) -> tuple[FloatArray, FloatArray] | None:
+        """Rows of the variables that were kept."""
+        if self.tables is None or self.screened is None or len(self.screened.members) == len(self.names):
+            return self.tables
+        first, second = self.tables
+        return first[:, self.screened.members], second[:, self.screened.members]
 
     def before(self, members: Sequence[int]) -> BoolArray:
         """Who has to precede whom among some columns."""
         if self.known is None:
             return np.zeros((len(members), len(members)), bool)
         return np.ascontiguousarray(self.known[np.ix_(members, members)])
+
+    def leaving_out(self, columns: Sequence[int]) -> Prepared:
+        """The moments without those of some columns, as if these had been screened out."""
+        screened = self.screened or Screened(range(len(self.names)))
+        return self.keeping(replace(screened, ranked=[k for k in screened.ranked if k not in columns]))
 
     def keeping(self, screened: Screened) -> Prepared:
         """The moments of some variables."""
@@ -172,8 +191,14 @@ class Prepared:
         )
 
 
-def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | None = None) -> Prepared:
-    """Reduce two aligned tables to moments.
+def prepare(
+    tables: Tables,
+    options: ModelOptions,
+    callback: ProgressCallback | None = None,
+    *,
+    inflation: Inflation | None = None,
+) -> Prepared:
+    """Reduce two aligned tables to moments, and see what chance gains on their rows, unless that is known.
 
     Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
     covariance matrix is formed.
@@ -191,7 +216,12 @@ def prepare(tables: Tables, options: ModelOptions, callback: ProgressCallback | 
             "covariance (options covariance and effective_samples)"
         )
         notes = (*notes, fewer)
-    return Prepared(tables.names, first, second, screened, known, notes)
+    if options.method != "order":
+        return Prepared(tables.names, first, second, screened, known, notes)
+    rows = table_scores(tables.first, tables.second, options.covariance)
+    if inflation is None:
+        inflation = see_chance(rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+    return Prepared(tables.names, first, second, screened, known, notes, rows, inflation)
 
 
 def prepare_moments(
@@ -230,6 +260,16 @@ def screen_moments(prepared: Prepared, most: int, callback: ProgressCallback | N
     return screen(standardise(first, second), first.n, second.n, most, callback or silent)
 
 
+def screened_to_fit(
+    prepared: Prepared, options: ModelOptions, callback: ProgressCallback | None = None
+) -> Prepared:
+    """Screen the variables if the order search cannot take all."""
+    most = options.most_variables(prepared.first.n, prepared.second.n)
+    if options.method != "order" or prepared.screened is not None or len(prepared.names) <= most:
+        return prepared
+    return prepared.keeping(screen_moments(prepared, most, callback))
+
+
 # ----------------------------------------------------------------------------------------------- search
 
 
@@ -246,24 +286,24 @@ def search(
     callback: ProgressCallback | None = None,
     *,
     optimum: Optimum | None = None,
+    starts: Sequence[Sequence[str]] = (),
 ) -> Fit:
     """Fit the moments of two conditions by the chosen method.
 
-    `optimum` is the outcome of a search that was done, and validated, together with other comparisons.
+    `optimum` is the outcome of a search that was done, and validated, together with other comparisons; `starts`
+    are orders that a fit to much the same rows met, near which to search.
     """
     if optimum is None:
         validate(prepared)
     if options.method == "paper":
         return paper.fit_samples(prepared.first, prepared.second, options.paper_settings())
-    from diffdag.ordersearch.screen import Screened  # noqa: PLC0415
-
-    most = options.most_variables(prepared.first.n, prepared.second.n)
-    if prepared.screened is None and len(prepared.names) > most:
-        prepared = prepared.keeping(screen_moments(prepared, most, callback))
+    prepared = screened_to_fit(prepared, options, callback)
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = options.order_settings(callback), prepared.before(screened.members)
-    return ordersearch.fit_samples(names, first, second, before, settings, screened, optimum)
+    settings, before = options.order_settings(callback, prepared.inflation), prepared.before(screened.members)
+    return ordersearch.fit_samples(
+        names, first, second, before, settings, screened, optimum, prepared.rows, starts
+    )
 
 
 @dataclass(frozen=True)
@@ -271,22 +311,47 @@ class Refit:
     """A model to be fitted to other rows: what resamples are fitted with."""
 
     options: ModelOptions
+    starts: tuple[tuple[str, ...], ...] = ()  # orders that the fit to all rows met; none for a search from anew
+    inflation: Inflation | None = None  # of penalties, by what chance gains on all rows; None to see anew
+    # Variables whose gains, noise variances and intercepts are asked for; None for all.
+    moved: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, options: ModelOptions, along: Sequence[str] = ()) -> Refit:
-        """Rows are taken for independent; `along` is an order that refits have to keep to."""
+    def of(
+        cls,
+        options: ModelOptions,
+        along: Sequence[str] = (),
+        fit: Fit | None = None,
+        moved: Collection[str] | None = None,
+    ) -> Refit:
+        """Rows are taken for independent; `along` is an order that refits have to keep to.
+
+        Searches begin near what the `fit` to all rows met, with its penalties. Which gains, noise variances and
+        intercepts changed takes long to tell, and is told of the variables in `moved`, or of all.
+        """
         required = [*(options.required or ()), *itertools.pairwise(along)] if along else options.required
-        return cls(replace(options, required=required, effective_samples=None, rng=None, n_jobs=1))
+        starts, inflation = (
+            (fit.starts, fit.settings.inflation) if fit is not None and fit.method == "order" else ((), None)
+        )
+        options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
+        return cls(options, starts, inflation, None if moved is None else frozenset(moved))
 
     @property
     def about(self) -> dict[str, str]:
-        """What the fit depends on, besides rows and random numbers."""
-        return {"model": repr(replace(self.options, required=None)), "required": repr(self.options.required)}
+        """What the fit depends on, besides rows and random numbers; they decide where searches begin, too."""
+        return {
+            "model": repr(replace(self.options, required=None)),
+            "required": repr(self.options.required),
+            "moved": "all" if self.moved is None else "claimed",
+        }
 
-    def __call__(self, tables: Tables, rng: np.random.Generator) -> Difference:
-        """Fit two aligned tables."""
+    def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
+        """Fit two aligned tables, with some columns left out."""
         options = replace(self.options, rng=rng)
-        return search(prepare(tables, options), options).difference
+        prepared = prepare(tables, options, inflation=self.inflation)
+        if out:
+            prepared = screened_to_fit(prepared, options).leaving_out(out)
+        return search(prepared, options, starts=self.starts).claims(self.moved)
 
 
 def effective_rows(tables: Tables, options: ModelOptions) -> tuple[int, int]:
@@ -326,7 +391,7 @@ def assess(
         tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
     if wanted.fits:
-        result = _with_resamples(result, prepared, tables, options, wanted, callback, along)
+        result = _with_resamples(result, fit, prepared, tables, options, wanted, callback, along)
     first, second = fit.first, fit.second
     if held_out is not None and fit.method == "order":
         first, second = moments_of(held_out, options, fit.kept)
@@ -337,6 +402,8 @@ def assess(
         advance()
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
+    if fit.method == "order":
+        result = add_stand_ins(result, fit)
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
@@ -347,6 +414,8 @@ def assess(
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     """Add to a fit the checks that need no rows, and the lines that changed."""
     found = fit.difference
+    if fit.method == "order":
+        found = add_stand_ins(found, fit)
     return replace(
         found,
         notes=(*prepared.notes, *found.notes),
@@ -357,7 +426,8 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
 
 def _drawings(tables: Tables, options: ModelOptions, wanted: Assessment) -> dict[Kind, Drawing]:
     effective = effective_rows(tables, options) if wanted.fits else (0, 0)
-    return {kind: Drawing.of(tables.names, kind, effective, options.seed) for kind in wanted.fits_of}
+    names, seed = tables.names, options.seed
+    return {kind: Drawing.of(names, kind, effective, seed, kind == "bootstrap") for kind in wanted.fits_of}
 
 
 def check_journals(
@@ -366,13 +436,14 @@ def check_journals(
     """Refuse journals of other runs, as far as that can be told before a search for a common order."""
     if isinstance(options.rng, np.random.Generator) or wanted.journal is None:
         return  # a Generator would be another one after this
-    refit = Refit.of(options)
+    refit = Refit.of(options, moved=())
     for kind, drawing in _drawings(tables, options, wanted).items():
         check_journal(tables, refit, drawing, wanted.journal_of(kind), searched=searched)
 
 
 def _with_resamples(
     result: Difference,
+    fit: Fit,
     prepared: Prepared,
     tables: Tables,
     options: ModelOptions,
@@ -381,34 +452,51 @@ def _with_resamples(
     along: Sequence[str],
 ) -> Difference:
     """Add confidence, stability and sensitivity."""
-    refit = Refit.of(options, along)
-    drawn = {}
+    moved = {
+        change.variable for own in (result.gain_list, result.noise_list, result.mean_list) for change in own
+    }
+    refit = Refit.of(options, along, fit, moved)
+    drawings, fits = _drawings(tables, options, wanted), wanted.fits_of
+    how: dict[str, Any] = {"n_jobs": options.n_jobs, "progress": callback}
+
+    def enough(drawn: Resamples) -> bool:
+        return settled(result, drawn)
+
     try:
-        for kind, drawing in _drawings(tables, options, wanted).items():
-            fits, journal, jobs = wanted.fits_of[kind], wanted.journal_of(kind), options.n_jobs
-            drawn[kind] = resample_tables(
-                tables, refit, fits, drawing, journal=journal, n_jobs=jobs, progress=callback
-            )
+        bootstrap = resample_tables(
+            tables,
+            refit,
+            fits["bootstrap"],
+            drawings["bootstrap"],
+            journal=wanted.journal_of("bootstrap"),
+            settled=enough,
+            **how,
+        )
+        pairs = math.ceil(fits["half"] / 2 * len(bootstrap.found) / fits["bootstrap"])
+        journal = wanted.journal_of("half")
+        halves = resample_tables(tables, refit, 2 * pairs, drawings["half"], journal=journal, **how)
     except NoneFitted as error:
         return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
-    result = add_confidence(result, drawn["bootstrap"], drawn["half"])
+    known = refit.options.precedence(tables.names)
+    result = add_confidence(result, bootstrap, halves, wanted.fits, known)
     if options.method == "paper":
         result = replace(result, notes=(*result.notes, UNCALIBRATED))
-    return replace(result, sensitivity=_sensitivity(prepared, options, callback, along))
+    return replace(result, sensitivity=_sensitivity(fit, prepared, options, callback, along))
 
 
 def _sensitivity(
-    prepared: Prepared, options: ModelOptions, callback: ProgressCallback | None, along: Sequence[str]
+    fit: Fit, prepared: Prepared, options: ModelOptions, callback: ProgressCallback | None, along: Sequence[str]
 ) -> Sensitivity:
     """How far the result depends on the penalty or the threshold."""
     seed = int(options.rng.integers(2**63)) if isinstance(options.rng, np.random.Generator) else options.rng
-    model = replace(Refit.of(options, along).options, rng=seed)
+    refit = Refit.of(options, along, fit)
+    model = replace(refit.options, rng=seed)
     prepared = replace(prepared, known=model.precedence(prepared.names))
     base = base_settings(prepared, options)
     main = "threshold" if options.method == "paper" else "penalty"
     path = follow_path(
         base,
-        lambda values: search(prepared, replace(model, **values)),
+        lambda values: search(prepared, replace(model, **values), starts=refit.starts),
         multiples={main: NEARBY, **({"penalty": (1.0,)} if main == "threshold" else {})},
         n_jobs=options.n_jobs,
         progress=callback,

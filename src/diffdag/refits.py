@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diffdag._base.checks import check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
 from diffdag._base.words import Option
@@ -29,6 +30,7 @@ def resample_fits(
     model: DifferenceDAG | None = None,
     fits: int = 200,
     kind: Kind = "bootstrap",
+    varied: bool = False,
     journal: str | Path | None = None,
     progress: Progress = None,
     columns: Sequence[str] | None = None,
@@ -49,6 +51,9 @@ def resample_fits(
     kind : {"bootstrap", "half"}
         As many rows as there are, drawn with replacement; or half of the rows, drawn without, such that every
         second fit takes rows that the fit before it did not.
+    varied : bool
+        Whether every second fit varies the specification as well: columns left out, values winsorised, or rows
+        outside a range left out, by turns.
     journal : path, optional
         A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
     progress : bool or callable, optional
@@ -77,10 +82,12 @@ def resample_fits(
     options = model.model_options()
     tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
     options.precedence(tables.names)  # refuse at once what every fit would refuse
-    drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng)
-    return resample_tables(
-        tables, Refit.of(options), fits, drawing, journal=journal, n_jobs=options.n_jobs, progress=progress
-    )
+    check_whole("fits", fits, least=1)
+    drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng, varied)
+    check_journal(tables, Refit.of(options), drawing, journal)
+    refit = Refit.of(options, fit=search(prepare(tables, options), options))
+    jobs = options.n_jobs
+    return resample_tables(tables, refit, fits, drawing, journal=journal, n_jobs=jobs, progress=progress)
 
 
 def settings_path(

@@ -317,6 +317,7 @@ class TestExploring:
             "source": "Raf", "target": "Mek", "directed": "True", "change": "weakened", "weight_first": "0.9",
             "weight_second": "0.4", "delta": "0.5", "stderr": "0.05", "gain_of": "", "support": "",
             "confidence": "0.97", "direction": "", "low": "", "high": "", "settled": "True",
+            "stand_ins": "",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()
@@ -511,7 +512,17 @@ def test_a_large_answer_opens_and_answers_at_once(show):
     names = [f"region {k} with a name" for k in range(200)]
     pairs = list(combinations(range(200), 2))
     edges = [
-        Edge(names[i], names[j], True, str(rng.choice(CHANGES)), 0.5, 0.1, float(rng.normal()), 0.1, confidence=0.9)
+        Edge(
+            names[i],
+            names[j],
+            True,
+            str(rng.choice(CHANGES)),
+            0.5,
+            0.1,
+            float(rng.normal()),
+            0.1,
+            confidence=0.9,
+        )
         for i, j in (pairs[k] for k in rng.permutation(len(pairs))[:60])
     ]
     result = answer(names, edges, rows=150)

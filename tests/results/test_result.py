@@ -104,6 +104,7 @@ class TestResult:
             "low",
             "high",
             "settled",
+            "stand_ins",
         ]
         assert list(table.columns) == columns
         assert table["directed"].tolist() == [True, True, False]
@@ -370,6 +371,7 @@ class TestRoundTrip:
             "source": "Raf", "target": "Mek", "directed": True, "change": "weakened", "weight_first": 0.9,
             "weight_second": 0.4, "delta": 0.5, "stderr": 0.05, "gain_of": None,
             "support": None, "confidence": None, "direction": None, "low": None, "high": None, "settled": True,
+            "stand_ins": [],
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
 

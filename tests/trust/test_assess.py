@@ -53,13 +53,24 @@ class TestConfidence:
     @given(st.floats(0, 1), st.floats(0, 1), st.integers(20, 1000))
     @settings(max_examples=100, derandomize=True, deadline=None)
     def test_it_is_a_probability_that_grows_with_the_share(self, one, two, fits):
-        for curve in (curves.DIRECTED, curves.PAIR, curves.NOISE, curves.MEAN):
-            low, high = sorted((one, two))
-            assert 0 <= curve(low, fits) <= curve(high, fits) <= 1
+        for curve in (curves.DIRECTION, curves.PAIR, curves.NOISE, curves.MEAN):
+            low, high = (
+                curve(*[curves.Votes.of(share, fits)] * len(curve.slopes)) for share in sorted((one, two))
+            )
+            assert 0 <= low <= high <= 1
 
     def test_more_fits_that_all_agree_make_surer(self):
-        assert curves.DIRECTED(1.0, 20) < curves.DIRECTED(1.0, 200) < 1
-        assert curves.DIRECTED(0.0, 20) > curves.DIRECTED(0.0, 200) > 0
+        few, many = (curves.PAIR(*[curves.Votes(fits, 0)] * 2) for fits in (10, 200))
+        assert few < many < 1
+        few, many = (curves.PAIR(*[curves.Votes(0, fits)] * 2) for fits in (10, 200))
+        assert few > many > 0
+
+    def test_the_error_is_what_other_fits_would_have_moved_a_probability_by(self):
+        rng, fits, share = np.random.default_rng(840_210), 400, 0.6
+        drawn = rng.binomial(fits, share, size=(2000, 2))
+        values = [curves.PAIR(*(curves.Votes(k, fits - k) for k in both)) for both in drawn.tolist()]
+        stated = curves.PAIR.error(*[curves.Votes.of(share, fits)] * 2)
+        assert stated == pytest.approx(np.std(values), rel=0.1)
 
     @pytest.mark.slow
     def test_a_fit_has_what_the_resamples_say(self):
@@ -67,25 +78,51 @@ class TestConfidence:
         result = model.set_params(resamples=60, permutations=0).fit(*TABLES).result_
         assert result.global_test is None
         again, halves = (
-            resample_fits(*TABLES, fits=30, kind=kind, model=dd.DifferenceDAG(rng=7))
-            for kind in ("bootstrap", "half")
+            resample_fits(*TABLES, fits=fits, kind=kind, varied=fits > 20, model=dd.DifferenceDAG(rng=7))
+            for kind, fits in (("bootstrap", 46), ("half", 14))
         )
-        assert result.stability.shares == again.shares
-        assert (result.stability.fits, result.stability.pairs) == (30, 15)
+        stability = result.stability
+        assert stability.shares == again.shares
+        assert (stability.fits, stability.varied, stability.pairs, stability.asked) == (23, 23, 7, None)
         found = np.mean([len(edges) for edges in halves.found])
-        assert result.stability.expected_false == expected_false_bound(found, 10, 0.75, 15)
+        assert stability.expected_false == expected_false_bound(found, 10, 0.75, 7)
         stable = {f"{s.source} -> {s.target}" for s in halves.shares if s.found >= 0.75}
         assert set(result.stability.stable) == stable
         (edge,) = result.edge_list
         assert (edge.source, edge.target) in PAIR.edges
         share = next(s for s in again.shares if (s.source, s.target) == (edge.source, edge.target))
-        assert edge.confidence == pytest.approx(curves.DIRECTED(share.directed, 30))
+        votes = curves.Votes.of(share.found, 23), curves.Votes.of(share.varied.found, share.varied.fits)
+        assert edge.confidence == pytest.approx(curves.PAIR(*votes))
+        assert 0.5 < edge.direction < 1
         assert result.edges["confidence"].tolist() == [edge.confidence]
+
+    def test_of_a_direction_that_was_given_resamples_say_nothing(self):
+        order = [PAIR.first.names[k] for k in PAIR.first.order]
+        model = dd.DifferenceDAG(order=order, resamples=20, permutations=0, n_jobs=1)
+        for edge in model.fit(*TABLES).result_.edge_list:
+            assert edge.directed
+            assert edge.confidence > 0.5
+            assert edge.direction is None
+
+    @pytest.mark.slow
+    def test_resamples_end_when_the_numbers_have_settled(self, tmp_path):
+        pair = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_211)
+        tables = pair.first.sample(2000, rng=1), pair.second.sample(2000, rng=2)
+        options = {"resamples": 400, "permutations": 0}
+        one = dd.DifferenceDAG(n_jobs=1, **options).fit(*tables).result_
+        two = dd.DifferenceDAG(n_jobs=2, **options).fit(*tables, journal=tmp_path).result_
+        assert one == two == dd.DifferenceDAG(**options).fit(*tables, journal=tmp_path).result_
+        stability = one.stability
+        assert stability.asked == 400
+        assert 50 <= stability.fits + stability.varied < 150
+        made = stability.fits + stability.varied + 2 * stability.pairs + stability.failed
+        assert one.settings["resamples"] == f"stopped after {made} of 400: the numbers had settled"
+        assert one.settings["resamples"] in one.summary()
 
     def test_an_edge_no_resample_found_is_not_believed(self):
         resamples = resample_fits(*TABLES, fits=20)
         claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
-        weighed = curves.add_confidence(claimed, resamples, resamples)
+        weighed = curves.add_confidence(claimed, resamples, resamples, 20)
         assert weighed.edge_list[0].confidence < 0.1
 
     @pytest.mark.slow
@@ -109,7 +146,7 @@ class TestConfidence:
             .result_
             == one
         )
-        assert min(count for what, count in done if what == "Resampling (bootstrap)") == 3
+        assert min(count for what, count in done if what.startswith("Resampling (bootstrap)")) == 3
 
     def test_the_settings_tell_the_target_and_resamples_ask_for_the_global_test(self):
         asked = dd.DifferenceDAG(n_jobs=1, resamples=20, fdr=0.2).fit(*TABLES).result_
@@ -131,10 +168,11 @@ class TestFalseDiscoveries:
         assert [e for e in edges if e in kept] == list(kept)
 
     def test_a_sure_pair_of_unsure_direction_stays_undirected(self):
-        shares = (Share("b", "a", 1.0, 0.5, 0.5, 0.0), Share("c", "d", 1.0, 1.0, 0.0, 0.0))
-        found = Stability(200, shares, 50, (), 0.75, 0.1)
-        edges = [Edge("b", "a", confidence=0.5), Edge("c", "d", confidence=0.999)]
-        kept = control_false_edges(answer(edges, found), 0.05)
+        edges = [
+            Edge("b", "a", confidence=0.99, direction=0.5),
+            Edge("c", "d", confidence=0.999, direction=0.999),
+        ]
+        kept = control_false_edges(answer(edges), 0.05)
         assert [(e.source, e.target, e.directed) for e in kept.edge_list] == [
             ("a", "b", False),
             ("c", "d", True),
@@ -257,7 +295,7 @@ def test_what_asks_for_what():
     nothing = Assessment()
     assert (nothing.fits, nothing.permuted, nothing.fits_of, nothing.rows_shown) == (0, 0, {}, 150)
     assert Assessment(fdr=0.1).fits == 200
-    assert Assessment(fdr=0.1, resamples=40).fits_of == {"bootstrap": 20, "half": 20}
+    assert Assessment(fdr=0.1, resamples=40).fits_of == {"bootstrap": 30, "half": 10}
     assert Assessment(resamples=40).permuted == 999
     assert Assessment(resamples=40, permutations=0).permuted == 0
     assert (Assessment(permutations=99).permuted, Assessment(permutations=99).fits) == (99, 0)

@@ -39,7 +39,15 @@ from diffdag.trust.checks.row_checks import (
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.splitting import split_rows
 
-MOMENTS_ONLY = ["sample size", "condition", "noise variances", "means", "order", "reversals"]
+MOMENTS_ONLY = [
+    "sample size",
+    "condition",
+    "noise variances",
+    "means",
+    "order",
+    "reversals",
+    "measurement error",
+]
 ROWS = ["normality", "linearity", "independent rows", "duplicated rows", "outliers"]
 
 

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
+from diffdag.pipeline import ModelOptions, Refit, prepare, search
 from diffdag.refits import resample_fits
-from diffdag.trust.resampling import Drawing, Resamples, _drawn
+from diffdag.tables.align import Tables, align_tables
+from diffdag.trust.resampling import Drawing, Resamples, _drawn, resample_tables
+from diffdag.trust.variation import LEFT_OUT, TRIMMED, WINSORISED, vary
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_200)
 TABLES = PAIR.first.sample(250, rng=1), PAIR.second.sample(301, rng=2)
@@ -55,13 +58,15 @@ def test_halves_come_in_complementary_pairs():
 
 
 def test_a_fit_is_the_fit_of_the_rows_it_drew():
+    """With the penalties of the fit to all rows; so few variables are searched in full."""
     found = resample_fits(*TABLES, fits=4, model=dd.DifferenceDAG(rng=5, n_jobs=1))
-    names = found.names
+    names, options = found.names, ModelOptions(rng=5)
+    penalties = prepare(align_tables(*TABLES), options).inflation
     drawing = Drawing.of(names, "bootstrap", (250, 301), 5)
     for number in range(4):
-        (one, two), search = _drawn(number, (250, 301), drawing)
-        result = dd.DifferenceDAG(rng=search).fit(TABLES[0][one], TABLES[1][two]).result_
-        wanted = {(edge.source, edge.target, edge.directed) for edge in result.edge_list}
+        (one, two), _ = _drawn(number, (250, 301), drawing)
+        prepared = prepare(Tables(TABLES[0][one], TABLES[1][two], names), options, inflation=penalties)
+        wanted = {edge.key for edge in search(prepared, options).difference.edge_list}
         assert {(names[i], names[j], directed) for i, j, directed in found.found[number]} == wanted
 
 
@@ -114,6 +119,24 @@ def test_edges_against_counting(fits, broken):
         )
         assert row.found == pytest.approx(row.directed + row.reversed + row.undirected)
         assert row.found <= 1
+
+
+def test_a_coin_that_decides_a_direction_falls_on_both_sides_near_the_fit_as_in_full_searches():
+    """Where resamples begin must not decide: with few rows many directions are open."""
+    near, full = [], []
+    for seed in range(840_230, 840_234):
+        pair = dd.simulate_pair(p=9, neighbours=4, changes=3, rng=seed)
+        tables = align_tables(pair.first.sample(120, rng=1), pair.second.sample(120, rng=2))
+        options = ModelOptions()
+        fit = search(prepare(tables, options), options)
+        drawing = Drawing.of(tables.names, "bootstrap", (120, 120), 0)
+        for start, kept in ((fit, near), (None, full)):
+            drawn = resample_tables(tables, Refit.of(options, fit=start), 20, drawing)
+            claimed = {(e.source, e.target) for e in fit.difference.edge_list}
+            found = [(drawn.names[i], drawn.names[j]) for edges in drawn.found for i, j, _ in edges]
+            kept.append([sum(e in claimed for e in found), sum(e[::-1] in claimed for e in found)])
+    assert np.sum(full) > 60
+    np.testing.assert_allclose(np.sum(near, axis=0), np.sum(full, axis=0), atol=0.05 * np.sum(full))
 
 
 def test_more_fits_continue_where_fewer_stopped(tmp_path):
@@ -224,5 +247,84 @@ def test_what_cannot_be_resampled():
     with pytest.raises(dd.InputError, match="the resampled first table has 2 rows"):
         resample_fits(TABLES[0][:5], TABLES[1], kind="half")
     twins = [np.column_stack([table, table[:, 0]]) for table in TABLES]
-    with pytest.raises(dd.InputError, match=r"none of the resamples could be fitted; the first: .*dependent"):
+    with pytest.raises(dd.InputError, match=r"linearly dependent"):
         resample_fits(*twins, fits=3, model=dd.DifferenceDAG(n_jobs=1))
+
+
+class TestVariedSpecifications:
+    rows = np.random.default_rng(840_220).standard_normal((2, 400, 12))
+    tables = Tables(rows[0], rows[1] + 0.5, tuple("abcdefghijkl"))
+
+    def vary(self, turn, seed=0):
+        return vary(self.tables, turn, np.random.default_rng(seed))
+
+    def test_a_tenth_to_a_third_of_the_columns_are_left_out(self):
+        outs = [self.vary(0, seed).out for seed in range(200)]
+        assert {len(out) for out in outs} == {1, 2, 3}
+        assert {k for out in outs for k in out} == set(range(12))
+        assert all(len(set(out)) == len(out) for out in outs)
+        assert self.vary(0).how == LEFT_OUT
+        assert self.vary(0).tables is self.tables
+
+    def test_tails_are_pulled_in(self):
+        varied = self.vary(1)
+        assert (varied.how, varied.out) == (WINSORISED, ())
+        for before, after in (
+            (self.tables.first, varied.tables.first),
+            (self.tables.second, varied.tables.second),
+        ):
+            changed = before != after
+            assert (np.abs(after) <= np.abs(before) + 1).all()
+            assert (changed.mean(axis=0) >= 0.01).all()
+            assert (changed.mean(axis=0) <= 0.11).all()
+
+    def test_rows_outside_a_range_are_left_out(self):
+        varied = self.vary(2)
+        assert varied.how == TRIMMED
+        for before, after in (
+            (self.tables.first, varied.tables.first),
+            (self.tables.second, varied.tables.second),
+        ):
+            assert 0.4 * len(before) <= len(after) < len(before)
+            kept = {tuple(row) for row in after.tolist()}
+            gone = np.array([row for row in before.tolist() if tuple(row) not in kept])
+            # in one column all of those that went lie outside what stayed
+            assert any(
+                ((gone[:, k] < after[:, k].min()) | (gone[:, k] > after[:, k].max())).all() for k in range(12)
+            )
+
+    def test_columns_of_two_values_stay_as_they_are(self):
+        flags = (np.arange(800).reshape(400, 2) % 50 == 0).astype(float)  # rare, and never
+        flags[::7, 1] = 1.0
+        tables = Tables(flags, flags, ("a", "b"))
+        for turn in (0, 1):
+            varied = vary(tables, turn, np.random.default_rng(turn)).tables
+            assert (varied.first.std(axis=0) > 0).all()
+
+    def test_pairs_count_only_where_both_take_part(self):
+        fits = ((0, 1, True),), ((0, 1, True),), (), ((1, 0, True),), (), ()
+        varied = ("", "x", "", "x", "", "x")
+        out = ((), (), (), (), (), (1,))
+        resamples = Resamples(
+            ("a", "b", "c"), "bootstrap", (3, 3), fits, {4: "broken"}, varied=varied, out=out, asked=6
+        )
+        (share,) = resamples.shares
+        assert (resamples.answers, resamples.changed) == (2, (1, 3, 5))
+        assert (share.source, share.found, share.directed, share.reversed) == ("a", 0.5, 0.5, 0.0)
+        ways = share.varied
+        assert (ways.fits, ways.found, ways.directed, ways.reversed) == (2, 1.0, 0.5, 0.5)
+
+    def test_every_second_fit_varies(self):
+        found = resample_fits(*TABLES, fits=7, varied=True, model=dd.DifferenceDAG(n_jobs=1, rng=4))
+        assert found.varied == ("", LEFT_OUT, "", WINSORISED, "", TRIMMED, "")
+        assert [len(out) for out in found.out] == [0, 1, 0, 0, 0, 0, 0]
+        plain = resample_fits(*TABLES, fits=7, model=dd.DifferenceDAG(n_jobs=1, rng=4))
+        assert found.found[::2] == plain.found[::2]
+
+    def test_what_is_known_of_the_order_holds_without_some_columns(self):
+        order = [PAIR.first.names[k] for k in PAIR.first.order]
+        model = dd.DifferenceDAG(order=order, n_jobs=1)
+        found = resample_fits(*TABLES, fits=8, varied=True, model=model)
+        place = [order.index(name) for name in found.names]
+        assert not found.failed
+        assert all(directed and place[i] < place[j] for fit in found.found for i, j, directed in fit)

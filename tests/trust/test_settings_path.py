@@ -226,6 +226,7 @@ def test_stability_takes_the_least_severe_stable_setting(tmp_path):
         assert table["instability"][number] == pytest.approx(instability(halves)[0])
         assert path.line[number].shares == halves.shares
         written = json.loads(path.to_json())["settings"][number]["shares"]
+        assert all(not share.pop("varied")["fits"] for share in written)
         assert written == halves.edges.to_dict("records")
     stable = [bool(value <= path.bound) for value in table["instability"]]
     least = 2

@@ -2,6 +2,10 @@
 
 Along a causal order a structural equation is a regression of the variable on all that precede it, so the
 coefficients are the weights and their usual standard errors apply. Both are in the user's units.
+
+Where rows are at hand, errors are those of the sandwich (Huber 1967; MacKinnon and White 1985, HC3), which hold
+for any tails and for noise that grows with level; their degrees of freedom fall where few rows decide. Degrees
+of freedom of variances then follow from the fourth moments of the residuals (Box 1953).
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.moments import Moments
 
+LONGEST = 20_000  # rows of a table that errors are taken from, evenly spaced
+HIGHEST = 0.9  # leverage of a row
+LEAST_KURTOSIS = 1.8  # of residuals: that of a uniform distribution
 ITERATIONS = 50  # of generalised least squares at most; a few are usual
 # The angle of a gain is first sought among so many, and then moves by no more than this at a time.
 ANGLES, LARGEST_TURN = 32, 0.1
@@ -97,6 +104,17 @@ class JointRegression:
     multiplied: tuple[
         bool, ...
     ] = ()  # which coefficients, multiplied by it, are not next to zero; empty without
+    worth: tuple[float, float] | None = None  # degrees of freedom of the variances, if rows tell
+
+    @property
+    def variance_pvalue(self) -> float:
+        """Of equal noise variances."""
+        return float(equal_variances(self.variance_first / self.variance_second, *(self.worth or self.freedom)))
+
+    def delta_pvalue(self, k: int) -> float:
+        """Of no change of the k-th coefficient."""
+        delta = float(self.first[k] - self.second[k])
+        return Estimate(delta, float(self.error_delta[k]), float(self.freedom_delta[k])).pvalue
 
 
 def regress_jointly(
@@ -107,12 +125,14 @@ def regress_jointly(
     changed: Sequence[int],
     separate: bool,
     gain: bool = False,
+    rows: tuple[FloatArray, FloatArray] | None = None,
 ) -> JointRegression:
     """Generalised least squares with intercepts; `separate` if the two noise variances differ.
 
     There must be fewer predecessors than rows; `changed` are those of them whose coefficients differ, with a
     gain those that differ by more than the factor. With a gain coefficients are ``cos(a) b`` and ``sin(a) b``,
-    and the factor is ``tan(a)``: neither condition is preferred, and effects may vanish in either.
+    and the factor is ``tan(a)``: neither condition is preferred, and effects may vanish in either. `rows` are
+    those that the moments were taken of, or some of them.
 
     >>> one = Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]])
     >>> two = Moments.from_array([[0, 1], [1, 2], [2, 2.5], [3, 4]])
@@ -124,13 +144,21 @@ def regress_jointly(
     scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
     block = np.ix_([*index, target], [*index, target])
     scatters = np.array([moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)])
-    rows = np.array([first.n, second.n], float)
+    counts = np.array([first.n, second.n], float)
     model = _Coefficients(len(index), [index.index(j) for j in changed], gain)
-    theta, variances, rss = _fit(model, scatters, rows, separate)
+    theta, variances, rss = _fit(model, scatters, counts, separate)
     jacobians, k = model.jacobians(theta), model.k
     information = _information(jacobians, scatters[:, :k, :k]) / variances[:, None, None]
     covariance = _inverse(information.sum(axis=0))
-    freedom = np.maximum(rows - 1 - (covariance * information).sum(axis=(1, 2)), 1.0)
+    freedom = np.maximum(counts - 1 - (covariance * information).sum(axis=(1, 2)), 1.0)
+    weights = model.weights(theta)
+    seen = None
+    if rows is not None:
+        tables = [table[:: 1 + (len(table) - 1) // LONGEST, [*index, target]] / scale for table in rows]
+        seen = [
+            _Scores.of(table, *own)
+            for table, *own in zip(tables, weights, jacobians, variances, counts, [covariance] * 2, strict=True)
+        ]
 
     def freedom_of(parts: FloatArray) -> FloatArray:
         """Satterthwaite's, by what each condition contributes to a variance; one variance is known better."""
@@ -142,22 +170,27 @@ def regress_jointly(
     def errors(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Standard errors of linear forms of the parameters, one a row, and their degrees of freedom."""
         reach = contrasts @ covariance
+        if seen is not None:
+            return _robust(np.array([own.sums(reach) for own in seen]), freedom)
         parts = np.einsum("ui,cij,uj->cu", reach, information, reach)
         return np.sqrt(np.maximum(parts.sum(axis=0), 0.0)), freedom_of(parts)
 
     unit = scale[k] / scale[:k]
     error_delta, freedom_delta = errors(jacobians[0] - jacobians[1])
-    weights = model.weights(theta)
     means = np.array([first.mean, second.mean])[:, [*index, target]] / scale
-    means -= np.average(means, axis=0, weights=rows)
+    means -= np.average(means, axis=0, weights=counts)
     shifts = []
     for origin in (np.zeros(k), means[0, :k], means[1, :k]):
         around = means[:, :k] - origin
         level = means[:, k] - np.einsum("ck,ck->c", weights, around)
         reach = covariance @ (around[1] @ jacobians[1] - around[0] @ jacobians[0])
-        parts = variances / rows + np.einsum("i,cij,j->c", reach, information, reach)
-        error = math.sqrt(parts.sum()) * scale[k]
-        shifts.append(Estimate(float(level[0] - level[1]) * scale[k], error, float(freedom_of(parts))))
+        if seen is not None:
+            sums = [own.sums(reach[None], sign) for own, sign in zip(seen, (1, -1), strict=True)]
+            error, own_freedom = (float(part[0]) for part in _robust(np.array(sums), freedom))
+        else:
+            parts = variances / counts + np.einsum("i,cij,j->c", reach, information, reach)
+            error, own_freedom = math.sqrt(parts.sum()), float(freedom_of(parts))
+        shifts.append(Estimate(float(level[0] - level[1]) * scale[k], error * scale[k], own_freedom))
     one, two = (variances * scale[k] ** 2).tolist()
     left, right = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
     return JointRegression(
@@ -174,7 +207,60 @@ def regress_jointly(
         shifts[0],
         (shifts[1], shifts[2]),
         **(_gain(theta, k, model.extra, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
+        worth=None if seen is None else _worth(seen, freedom),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """What each row of a condition contributes to the parameters, and to the mean of the residual."""
+
+    scores: FloatArray  # [row, parameter]
+    residuals: FloatArray
+    share: float  # what the condition counts for each row
+
+    @classmethod
+    def of(
+        cls,
+        table: FloatArray,
+        weights: FloatArray,
+        jacobian: FloatArray,
+        variance: float,
+        count: float,
+        covariance: FloatArray,
+    ) -> _Scores:
+        """Of rows of the predecessors and, last, the target; residuals are those without the row itself."""
+        table = table - table.mean(axis=0)
+        along = table[:, :-1] @ jacobian
+        share = count / len(table)
+        leverage = np.einsum("ri,ij,rj->r", along, covariance, along) / variance + 1 / count
+        residuals = (table[:, -1] - table[:, :-1] @ weights) / (1 - np.minimum(leverage, HIGHEST))
+        return cls(along * (residuals / variance)[:, None], residuals / count, share)
+
+    def sums(self, reach: FloatArray, sign: int = 0) -> FloatArray:
+        """Sums of squares and of fourth powers of what rows contribute to linear forms, [power, form]."""
+        parts = self.scores @ reach.T + sign * self.residuals[:, None]
+        squares = parts * parts
+        return self.share * np.array([squares.sum(axis=0), (squares * squares).sum(axis=0)])
+
+
+def _robust(sums: FloatArray, freedom: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Standard errors, and degrees of freedom: three if a single row decides, a third of the rows if all do."""
+    squares, fourth = sums.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        few = 3 * squares**2 / fourth
+    return np.sqrt(squares), np.where(fourth > 0, np.minimum(few, freedom.sum()), freedom.sum())
+
+
+def _worth(seen: Sequence[_Scores], freedom: FloatArray) -> tuple[float, float]:
+    """Degrees of freedom of two variances, by the kurtosis of the residuals of both, as if they were one."""
+    both = np.concatenate([scores.residuals * scores.share * len(scores.residuals) for scores in seen])
+    squares = both * both
+    kurtosis = max(
+        float(np.mean(squares * squares) / max(float(np.mean(squares)), 1e-150) ** 2), LEAST_KURTOSIS
+    )
+    one, two = (2 * freedom / (kurtosis - 1)).tolist()
+    return one, two
 
 
 def _gain(

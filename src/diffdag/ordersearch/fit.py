@@ -6,10 +6,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
@@ -18,15 +19,30 @@ from diffdag._base.words import join_names, plural
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
+from diffdag.ordersearch.null_splits import heavy_columns
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, screening_note, silent
-from diffdag.ordersearch.search import SETTLED, Found, Optimum, Problem, search_orders
+from diffdag.ordersearch.search import (
+    FEW,
+    SETTLED,
+    Found,
+    Optimum,
+    Problem,
+    is_total,
+    search_near,
+    search_orders,
+)
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Edge, NoiseChange, estimated_edge, model_edges
+from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
+
+Rows: TypeAlias = tuple[FloatArray, FloatArray]
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
 TIE = 0.5
+# An edge has to reach this share of the penalty by errors that know the rows.
+BORNE_OUT = 0.5
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
@@ -45,6 +61,7 @@ class OrderSettings:
     factor: float = 1.0  # of the penalty
     max_variables: int | None = None  # at most so many variables are ordered
     gains: bool = True  # whether a factor may multiply all effects on a variable
+    inflation: Inflation = NONE  # of each kind of penalty, by what chance gains on the rows
 
     def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
         """The search problem of the moments of what was kept of `total` variables."""
@@ -57,6 +74,7 @@ class OrderSettings:
             before,
             total,
             self.factor,
+            inflation=self.inflation,
             difference=first.mean - second.mean,
             gains=self.gains,
         )
@@ -108,10 +126,10 @@ class Structure:
         """The variables before i."""
         return list(self.order[: self.order.index(i)])
 
-    def regression(self, first: Moments, second: Moments, i: int) -> JointRegression:
+    def regression(self, first: Moments, second: Moments, i: int, rows: Rows | None = None) -> JointRegression:
         """Regress i on its predecessors, jointly, with its changes."""
         changed, separate, gain = self.causes.get(i, ()), i in self.separate, i in self.gains
-        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain)
+        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain, rows)
 
     def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
         """The changed edges to i, with weights and standard errors of its regression."""
@@ -142,6 +160,7 @@ class OrderFit:
     optimum: Optimum
     settings: OrderSettings
     screened: Screened
+    rows: Rows | None = None  # of the variables that were kept, if there are rows
     method: Literal["order"] = "order"
 
     @property
@@ -170,6 +189,12 @@ class OrderFit:
         return tuple(self.first.names[k] for k in self.structure.order)
 
     @property
+    def starts(self) -> tuple[tuple[str, ...], ...]:
+        """Orders to start from on data much like these: the best, and others that were met."""
+        orders = self.optimum.best.order, *self.optimum.others
+        return tuple(tuple(self.first.names[k] for k in order) for order in orders)
+
+    @property
     def tied(self) -> set[tuple[int, int]]:
         """Edges (effect, cause) whose direction is not settled."""
         return {edge for edge, margin in self.optimum.margins.items() if margin <= TIE}
@@ -183,6 +208,22 @@ class OrderFit:
             for (i, j), margin in self.optimum.margins.items()
             if math.isfinite(margin)
         }
+
+    @cached_property
+    def fallen(self) -> frozenset[tuple[int, int]]:
+        """Edges (effect, cause) that the search found and the rows do not bear out: few of them carry these."""
+        if self.rows is None:
+            return frozenset()
+        level = float(chdtrc(1, 2 * BORNE_OUT * self.problem.unit / self.settings.inflation.change))
+        fallen = set()
+        for i, j in self.optimum.margins:
+            if i in self.structure.gains and j in self.structure.multiplied[i]:
+                pvalue = self.regression(i).gain_pvalue
+            else:
+                pvalue = self.regression(i).delta_pvalue(self.structure.predecessors(i).index(j))
+            if not pvalue <= level:
+                fallen.add((i, j))
+        return frozenset(fallen)
 
     def settled(self, edge: tuple[int, int]) -> bool:
         """Whether every order that was met without this change, as it is claimed, is clearly worse."""
@@ -204,12 +245,40 @@ class OrderFit:
     @cached_property
     def regressions(self) -> dict[int, JointRegression]:
         """For each variable of which something changed, its regression on its predecessors."""
-        return {i: self.structure.regression(self.first, self.second, i) for i in self.structure.touched}
+        return {i: self.regression(i) for i in self.structure.touched}
+
+    def regression(self, i: int) -> JointRegression:
+        """Regress a variable on its predecessors, with its changes."""
+        if i not in self._regressed:
+            self._regressed[i] = self.structure.regression(self.first, self.second, i, self.rows)
+        return self._regressed[i]
+
+    @cached_property
+    def _regressed(self) -> dict[int, JointRegression]:
+        return {}
 
     def equation(self, target: int, first: Moments, second: Moments) -> Equation:
         """Regressors of a variable, by column of the kept ones, and their coefficients in each condition."""
         fit = self.structure.regression(first, second, target)
         return Equation(self.structure.predecessors(target), (fit.first, fit.second))
+
+    def claims(self, about: Collection[str] | None = None) -> Claims:
+        """What changed, without estimates; gains, noise and intercepts of some variables alone, or of all."""
+        names, tied, structure = self.first.names, self.tied, self.structure
+        among = {k for k, name in enumerate(names) if about is None or name in about}
+        regressions = {i: self.regression(i) for i in among & (structure.separate | structure.gains)}
+        edges = (
+            (names[min(edge)], names[max(edge)], False)
+            if edge in tied
+            else (names[edge[1]], names[edge[0]], True)
+            for edge in sorted(self.optimum.margins.keys() - self.fallen)
+        )
+        lists = (
+            mechanisms.changed_noise(structure, regressions),
+            mechanisms.changed_means(self, among),
+            mechanisms.changed_gains(structure, regressions),
+        )
+        return Claims(tuple(edges), *(tuple(change.variable for change in changes) for changes in lists))
 
     @cached_property
     def difference(self) -> Difference:
@@ -226,7 +295,11 @@ class OrderFit:
             settings={**_described(self), **self.screened.settings},
             screened_out=tuple(out),
             notes=(*([note] if out else []), *_notes(self)),
-            gain_list=tuple(mechanisms.changed_gains(self.structure, self.regressions)),
+            gain_list=tuple(
+                gain
+                for gain in mechanisms.changed_gains(self.structure, self.regressions)
+                if any(edge.gain_of == gain.variable for edge in edges)
+            ),
             noise_list=tuple(mechanisms.changed_noise(self.structure, self.regressions)),
             mean_list=tuple(mechanisms.changed_means(self)),
             method="order",
@@ -242,15 +315,25 @@ def fit_samples(
     settings: OrderSettings,
     screened: Screened,
     optimum: Optimum | None = None,
+    rows: Rows | None = None,
+    starts: Sequence[Sequence[str]] = (),
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
     ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
-    done already, together with other pairs of conditions.
+    done already, together with other pairs of conditions; `starts` are good orders on much the same data.
     """
     problem = settings.problem(first, second, before, len(names))
+    if optimum is None and starts and problem.p > FEW and not is_total(before):
+        optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened)
+    return OrderFit(names, first, second, found, settings, screened, rows)
+
+
+def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
+    """An order of some variables as one of others, by number: what it says nothing of comes last."""
+    place = {name: k for k, name in enumerate(order)}
+    return sorted(range(len(names)), key=lambda k: place.get(names[k], len(place)))
 
 
 def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
@@ -324,13 +407,13 @@ def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
     for i in sorted(fit.structure.gains.union(fit.structure.causes)):
         for edge in fit.structure.edges(i, fit.regressions[i]):
             ends = i, place[edge.source]
-            if ends not in fit.tied:
+            if ends not in fit.tied | fit.fallen:
                 yield replace(edge, settled=fit.settled(ends))
     yield from _undirected(fit)
 
 
 def _undirected(fit: OrderFit) -> list[Edge]:
-    names, tied = fit.first.names, sorted(fit.tied, key=sorted)
+    names, tied = fit.first.names, sorted(fit.tied - fit.fallen, key=sorted)
     return [
         Edge(names[min(edge)], names[max(edge)], directed=False, settled=fit.settled(edge)) for edge in tied
     ]
@@ -363,6 +446,7 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "noise": "equal" if fit.equal_noise else "auto",
         "penalty": fit.problem.unit,
         "penalty_factor": fit.settings.factor,
+        "inflation": _inflation(fit),
         "score": optimum.best.score,
         "search": how,
         "known_beforehand": list(fit.settings.known),
@@ -373,6 +457,21 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "margins": fit.margins,
         "unsettled": fit.unsettled,
     }
+
+
+def _inflation(fit: OrderFit) -> str | list[object]:
+    """What chance in the rows multiplies penalties by, in words."""
+    known = fit.settings.inflation
+    if known == NONE:
+        return []
+    said = [
+        f"{what} {times:.2g} times"
+        for what, times in zip(("effects", "noise variances", "intercepts"), known, strict=True)
+        if times > 1
+    ]
+    heavy = [] if fit.rows is None else heavy_columns(fit.rows, fit.first.names)
+    why = f"heavy tails in {join_names(heavy)}" if heavy else "how these rows are spread"
+    return f"{join_names(said)} the Gaussian penalty, because of {why}"
 
 
 def _agreement(fit: OrderFit) -> str:
@@ -398,5 +497,8 @@ def _notes(fit: OrderFit) -> Iterator[str]:
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
-    for i, j in sorted(fit.tied):
+    if fit.fallen:
+        said = join_names(f"{names[j]} -> {names[i]}" for i, j in sorted(fit.fallen))
+        yield f"{said} is not listed: the search found it, but a few rows carry it"
+    for i, j in sorted(fit.tied - fit.fallen):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

@@ -14,12 +14,12 @@ The constants were chosen in docs/dev/constants.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from scipy.special import chdtrc
 
-from diffdag.model.regression import JointRegression, equal_variances
+from diffdag.model.regression import JointRegression
 from diffdag.results.records import GainChange, MeanChange, NoiseChange
 
 if TYPE_CHECKING:
@@ -36,30 +36,32 @@ def level(a: float, b: float, p: int) -> float:
 
 
 def changed_gains(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[GainChange]:
-    """Variables all effects on which are multiplied by a factor."""
-    for i in sorted(structure.gains):
+    """Variables all effects on which are multiplied by a factor, of those that were regressed."""
+    for i in sorted(structure.gains & regressions.keys()):
         fit = regressions[i]
         if fit.gain is not None:
             yield GainChange(structure.names[i], fit.gain.value, fit.gain.stderr, fit.gain_pvalue)
 
 
 def changed_noise(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[NoiseChange]:
-    """Variables whose noise variance changed."""
+    """Variables whose noise variance changed, of those that were regressed."""
     limit = level(NOISE_A, NOISE_B, len(structure.names))
-    for i in sorted(structure.separate):
+    for i in sorted(structure.separate & regressions.keys()):
         fit = regressions[i]
         one, two = fit.variance_first, fit.variance_second
-        pvalue = float(equal_variances(one / two, *fit.freedom))
+        pvalue = fit.variance_pvalue
         if pvalue <= limit:
             yield NoiseChange(structure.names[i], one, two, one / two, pvalue)
 
 
-def changed_means(fit: OrderFit) -> Iterator[MeanChange]:
-    """Variables whose intercept changed; if intercepts were free in the search, all are looked at."""
+def changed_means(fit: OrderFit, among: Collection[int] | None = None) -> Iterator[MeanChange]:
+    """Variables whose intercept changed, of some or all; if it was free in the search, any may have."""
     structure, first, second = fit.structure, fit.first, fit.second
     limit = level(MEAN_A, MEAN_B, len(structure.names))
     for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
-        known = fit.regressions.get(i) or structure.regression(first, second, i)
+        if among is not None and i not in among:
+            continue
+        known = fit.regression(i)
         one, two = known.shifts
         pvalue = max(known.shift.pvalue, one.pvalue, two.pvalue)
         if one.value * two.value > 0 and pvalue <= limit:

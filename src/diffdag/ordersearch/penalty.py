@@ -14,6 +14,7 @@ the constants were chosen.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, fdtri, stdtrit
@@ -27,7 +28,20 @@ G, A, B = 2.0, 0.9, 3.65
 VARIANCE_SHARE, INTERCEPT_SHARE = 0.6, 0.5
 
 
-def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> FloatArray:
+class Inflation(NamedTuple):
+    """What the penalties of changed coefficients, variances and intercepts are multiplied by."""
+
+    change: float = 1.0
+    variance: float = 1.0
+    intercept: float = 1.0
+
+
+NONE = Inflation()
+
+
+def penalties(
+    n1: float, n2: float, p: int, total: int, factor: float = 1.0, inflation: Inflation = NONE
+) -> FloatArray:
     """The table of `Rules`: penalties of changed coefficients and variances, free rows, intercepts and gains.
 
     It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
@@ -56,7 +70,11 @@ def penalties(n1: float, n2: float, p: int, total: int, factor: float = 1.0) -> 
         _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
         for share in (1 - variance_level / 2, variance_level / 2)
     ]
-    table: FloatArray = np.array([change, free / rows * np.maximum(*ratios), free, intercept, change])
+    change, variance, intercept = (
+        times * own
+        for times, own in zip(inflation, (change, free / rows * np.maximum(*ratios), intercept), strict=True)
+    )
+    table: FloatArray = np.array([change, variance, free, intercept, change])
     table[4] += table[1] + table[3]
     return table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,16 +44,18 @@ def make_rules(n1: float, n2: float, table: FloatArray, equal: bool, before: Boo
     else:
         gain = table[VARIANCE] / table[FREE] * (n1 + n2)
         suspect = np.where(np.arange(len(gain)) <= MANY, *SUSPECT)
-        low, high = _variance_limits(n1, n2, np.array([gain, suspect * gain]))
+        low, high = _variance_limits(n1, n2, np.array([gain, suspect * gain]).tobytes())
         small = min(n1, n2) <= SMALL_TABLE * table[CHANGE]
+        low, high = low.reshape(2, -1).copy(), high.reshape(2, -1).copy()
         low[1, small], high[1, small] = 1.0, 0.0
     limits = np.array([pays, low[0], high[0], low[1], high[1], intercept])
     return Rules(n1, n2, table, limits, equal, before)
 
 
-def _variance_limits(n1: float, n2: float, gain: FloatArray) -> tuple[FloatArray, FloatArray]:
+@lru_cache(maxsize=8)  # resamples ask again and again
+def _variance_limits(n1: float, n2: float, gains: bytes) -> tuple[FloatArray, FloatArray]:
     """Between which shares of the residual in the first condition two variances gain less, by bisection."""
-    middle = n1 / (n1 + n2)
+    middle, gain = n1 / (n1 + n2), np.frombuffer(gains)
     ends = []
     for end in (0.0, 1.0):
         outside, inside = np.full(gain.shape, end), np.full(gain.shape, middle)

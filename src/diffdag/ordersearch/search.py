@@ -6,10 +6,14 @@ many did is part of the result. Where near-copies of a variable may stand for it
 same wrong place: there more of them are made, and what one found is carried into another. Then every
 direction found is reversed, and every change left out, and the order adapted to that, unless it is beyond
 doubt: what the score rises by shows how far directions and changes are settled.
+
+On data much like others that were searched, such as resamples, walks begin at the orders met there: the best
+one, and those with a direction reversed or a change left out.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +28,7 @@ from diffdag._base.parallel import count_workers, end_if_abandoned, run_all
 from diffdag._base.progress import ProgressCallback
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.core import _core
-from diffdag.ordersearch.penalty import penalties
+from diffdag.ordersearch.penalty import NONE, Inflation, penalties
 from diffdag.ordersearch.rules import CHANGE, GAIN, VARIANCE, Rules, make_rules
 from diffdag.tables.moments import Moments
 
@@ -67,6 +71,12 @@ CLOSE = 0.7
 # more penalties than this times the variables: about what the places of those that do not matter are worth.
 OVERRULED = 0.015
 ROUNDING = 1e-3
+# Orders worth starting from on similar data: those met that are worse by no more penalties than BEYOND_DOUBT,
+# at most so many. So many walks begin at the best of them on those data; up to MIDDLE variables all but one are
+# shaken first: so many steps for each pair of positions.
+MOST_OTHERS, FOLLOWED, SHAKEN = 16, 3, 3
+# Up to so many variables all orders are compared on similar data, too: it takes no longer.
+FEW = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +103,7 @@ class Problem:
         total: int,
         factor: float = 1.0,
         *,
+        inflation: Inflation = NONE,
         difference: FloatArray | None = None,
         gains: bool = True,
     ) -> Problem:
@@ -109,7 +120,7 @@ class Problem:
             row = np.append(n * mean, n)
             own = scatter / np.outer(scale, scale) + n * np.outer(mean, mean)
             sums.append(np.block([[own, row[:-1, None]], [row]]))
-        table = penalties(n1, n2, p, total, factor)
+        table = penalties(n1, n2, p, total, factor, inflation)
         table[GAIN] -= equal * table[VARIANCE]
         if not gains:
             table[GAIN] = np.inf
@@ -283,6 +294,8 @@ class Optimum:
     margins: dict[Edge, float]
     # What it rises by, at most, if nothing may change between i and j; if they are the same, the gain of i.
     rises: dict[Edge, float] = field(default_factory=dict)
+    # Other orders that were met, with a direction reversed or without a change, and little worse.
+    others: tuple[tuple[int, ...], ...] = ()
 
     def rise(self, edge: Edge, *, directed: bool = True) -> float:
         """What the score rises by, at most, without a change in this direction, or in either."""
@@ -315,7 +328,9 @@ def walk_from(
     a variable to itself, the gain alone.
     """
     p, unit = problem.p, problem.unit
-    moving = np.isin(np.arange(p + 1), range(p) if to_revisit is None else to_revisit)
+    moving = np.zeros(p + 1, bool)
+    moving[:p] = to_revisit is None
+    moving[[*(to_revisit or ())]] = True
     limits = max(grain * unit, FINEST), far * unit
     place = _behind_constant(order)
     before = np.zeros((p + 1, p + 1), bool)
@@ -373,7 +388,7 @@ def search_orders(
 def _search(
     problem: Landscape, rng: np.random.Generator, jobs: int | None, progress: ProgressCallback | None
 ) -> Optimum:
-    if _total(problem.before):
+    if is_total(problem.before):
         best = read_order(problem, np.argsort(problem.before.sum(axis=0)))
         edges = changed_edges(problem, best)
         return Optimum(problem, best, 0, 0, dict.fromkeys(edges, np.inf), weigh_changes(problem, best))
@@ -391,7 +406,7 @@ def search_jointly(
     All results have the same order; margins say what the sum rises by if a direction is reversed, and rises are
     no larger than those of the sum.
     """
-    if len(problems) == 1 or _total(problems[0].before):  # nothing to share, or to search
+    if len(problems) == 1 or is_total(problems[0].before):  # nothing to share, or to search
         return [search_orders(problem, rng, jobs, progress) for problem in problems]
     optimum = search_orders(JointProblem(tuple(problems)), rng, jobs, progress)
     joint = cast(JointProblem, optimum.problem)
@@ -411,12 +426,12 @@ def search_jointly(
     ]
 
 
-def _total(before: BoolArray) -> bool:
+def is_total(before: BoolArray) -> bool:
     """Whether the order is known, so that nothing is left to search."""
     return bool(before.sum() == len(before) * (len(before) - 1) // 2)
 
 
-def _correlations(problem: Landscape) -> FloatArray:
+def correlations(problem: Landscape) -> FloatArray:
     """In both conditions together; of several pairs, in the first."""
     pooled = problem.pairs_in_core[1][0]
     scale = np.sqrt(np.diag(pooled))
@@ -451,13 +466,22 @@ def _compare_all(problem: Landscape) -> Optimum:
     order, scores = np.empty(p, np.int64), np.empty(len(costs))
     score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
-    margins = {}
+    margins, turned = {}, []
     for i, j in changed_edges(problem, best):
         reverse = before.copy()
         reverse[i, j] = True
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
         margins[i, j] = problem.base + other - score
-    return Optimum(problem, best, 0, 0, margins, weigh_changes(problem, best))
+        turned.append(replace(best, order=tuple(order.tolist()), score=problem.base + other))
+    others = _worth_trying(problem, best, turned)
+    return Optimum(problem, best, 0, 0, margins, weigh_changes(problem, best), others)
+
+
+def _worth_trying(problem: Landscape, best: Found, met: Sequence[Found]) -> tuple[tuple[int, ...], ...]:
+    """Orders that may be the best on similar data, beside the one that is here."""
+    near = best.score + BEYOND_DOUBT * problem.unit
+    orders = dict.fromkeys(item.order for item in sorted(met, key=_score) if item.score <= near)
+    return tuple(order for order in orders if order != best.order)[:MOST_OTHERS]
 
 
 def read_along(order: Sequence[int], base: float, costs: FloatArray, changes: IntArray) -> Found:
@@ -504,7 +528,54 @@ def _walk_many(
             change: min(rise, _rise(change, orders, best))
             for change, rise in weigh_changes(problem, best).items()
         },
+        _worth_trying(problem, best, [*turned.values(), *without.values()]),
     )
+
+
+def search_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> Optimum:
+    """The best order found near some that are good on much the same data.
+
+    Every direction found is reversed, as in `search_orders`: where the walks begin does not decide it. What the
+    means say counts as there.
+    """
+    best, met = _walk_near(problem, starts)
+    optimum = _reverse_near(problem, best, met)
+    if not optimum.best.shifted.any():
+        return optimum
+    best, met = _walk_near(problem.free, (optimum.best.order, *starts))
+    lost = read_order(problem.free, optimum.best.order).score - best.score
+    return optimum if lost <= OVERRULED * problem.p * problem.unit else _reverse_near(problem.free, best, met)
+
+
+def _walk_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> tuple[Found, list[Found]]:
+    """The best order near those of some orders that are best here, and all orders met."""
+    orders = dict.fromkeys(tuple(respect_known(start, problem.before)) for start in starts)
+    met = sorted((read_order(problem, order, careful=False) for order in orders), key=_score)
+    how: dict[str, Any] = {"sweeps": SWEEPS, "careful": SWEEPS, "thorough": False, "grain": GRAIN}
+    if problem.p > MIDDLE:
+        ends = [walk_from(problem, item.order, **how) for item in met[:FOLLOWED]]
+        return min(ends, key=_score), ends
+    ends, steps = [walk_from(problem, met[0].order, **how)], (0, SHAKEN * problem.p**2)
+    for seed in range(FOLLOWED - 1):
+        item = met[seed % len(met)]
+        ends.append(walk_from(problem, item.order, steps=steps, seed=seed, **how))
+    return min(ends, key=_score), ends
+
+
+def _reverse_near(problem: Landscape, best: Found, met: list[Found]) -> Optimum:
+    """Reverse every direction of an order; a better one takes its place."""
+    turned: dict[Edge, Found] = {}
+    while True:
+        for i, j in changed_edges(problem, best):
+            if (i, j) not in turned:
+                turned[i, j] = _turn(i, j, problem, best, quick=True)
+        better = min(turned.values(), key=_score, default=best)
+        if better.score > best.score - ROUNDING:
+            break
+        met, best = [*met, best], better
+    orders = [*met, *turned.values()]
+    margins = {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)}
+    return Optimum(problem, best, len(met), 1, margins)
 
 
 @dataclass
@@ -567,7 +638,7 @@ def _copies_in_doubt(problem: Landscape, best: Found) -> bool:
     """Whether a change is hardly worth its penalty, and a near-copy may stand for its cause or effect."""
     weak = [edge for edge, rise in weigh_changes(problem, best).items() if rise < WEAK * problem.unit]
     rows = np.unique(np.array(weak, dtype=np.intp))
-    copies = np.abs(_correlations(problem)[rows]) > COPY
+    copies = np.abs(correlations(problem)[rows]) > COPY
     return bool((copies.sum(axis=1) > 1).any())  # each is correlated with itself
 
 
@@ -592,10 +663,15 @@ def _combine(problem: Landscape, found: list[Found]) -> tuple[Found, list[Found]
 
 def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
     """The order closest to the given one in which a precedes b wherever ``before[a, b]``."""
-    left, result = list(order), []
+    if not before.any():
+        return list(order)
+    required: dict[int, set[int]] = defaultdict(set)  # who has to come before each
+    for earlier, later in np.argwhere(before).tolist():
+        required[later].add(earlier)
+    left, result = dict.fromkeys(order), []
     while left:
-        free = next(node for node in left if not before[left, node].any())
-        left.remove(free)
+        free = next(node for node in left if not (node in required and required[node] & left.keys()))
+        del left[free]
         result.append(free)
     return result
 
@@ -700,7 +776,7 @@ def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
     there = read_order(problem, best.order, barred=barred)
     if there.score > best.score + BEYOND_DOUBT * problem.unit:
         return there
-    close = np.abs(_correlations(problem)[[i, j]]).max(axis=0) > CLOSE
+    close = np.abs(correlations(problem)[[i, j]]).max(axis=0) > CLOSE
     involved = close | best.separate | best.changed.any(axis=0) | best.changed.any(axis=1)
     nearest = walk_from(
         problem,
@@ -714,8 +790,8 @@ def _drop(i: int, j: int, problem: Landscape, best: Found) -> Found:
     return _look_closely(problem, nearest, best, barred)
 
 
-def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
-    """The best order found near the best one in which effect i precedes cause j."""
+def _turn(i: int, j: int, problem: Landscape, best: Found, *, quick: bool = False) -> Found:
+    """The best order found near the best one in which effect i precedes cause j; quickly, if it will do."""
     before = problem.before
     if before[j, i]:
         return replace(best, score=np.inf)
@@ -736,9 +812,9 @@ def _turn(i: int, j: int, problem: Landscape, best: Found) -> Found:
     sweeps = max(1, min(SWEEPS, TURN_EFFORT // problem.p))
     found = [
         walk_from(turned, start.order, sweeps=sweeps, grain=GRAIN, far=FAR_TURNED, to_revisit=to_revisit)
-        for start in starts
+        for start in ([nearest] if quick else starts)
     ]
-    if problem.p <= MIDDLE:
+    if not quick and problem.p <= MIDDLE:
         steps, start = (0, TURNED * problem.p**2), respect_known(best.order, reverse)
         found.append(walk_from(turned, start, steps=steps, sweeps=SWEEPS, grain=GRAIN))
     nearest = min(found, key=_score)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from diffdag.paper.elimination import refine
 from diffdag.paper.graph import DifferenceGraph, layer_ranks
 from diffdag.precision.api import Penalty, PrecisionDifference, precision_difference
 from diffdag.results.difference import Difference
-from diffdag.results.records import ABSENT_ERRORS, Edge, estimated_edge, model_edges
+from diffdag.results.records import ABSENT_ERRORS, Claims, Edge, estimated_edge, model_edges
 from diffdag.tables.moments import Moments
 
 
@@ -113,6 +113,10 @@ class PaperFit:
             if before is not None and after is not None:
                 return Equation(regressors, before, after)
         return None
+
+    def claims(self, about: Collection[str] | None = None) -> Claims:
+        """What changed, without estimates: edges alone, whatever variables are asked about."""
+        return Claims(tuple(edge.key for edge in self.difference.edge_list))
 
     @cached_property
     def difference(self) -> Difference:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,7 +63,7 @@ def _arcs(result: Difference) -> dict[tuple[str, str], dict[str, Any]]:
 def _known(edge: Edge) -> dict[str, Any]:
     """What is known of an edge besides its ends."""
     ends = ("source", "target")
-    return {key: value for key, value in asdict(edge).items() if value is not None and key not in ends}
+    return {key: value for key, value in edge.known.items() if key not in ends}
 
 
 def _roles(result: Difference) -> dict[str, str]:

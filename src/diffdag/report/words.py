@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
-from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, with_error
+from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, some, with_error
+from diffdag.trust.confidence import settled_words
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -43,6 +44,18 @@ def edge_words(edge: Edge, labels: tuple[str, str], show: NumberFormat) -> str:
     return f"{said}: {show(edge.weight_first)} in {first}, {show(edge.weight_second)} in {second}"
 
 
+def stand_in_words(edge: Edge) -> str:
+    """Name an edge, and the columns that may stand in for its source.
+
+    >>> from diffdag.results.records import Edge
+    >>> stand_in_words(Edge("Raf", "Mek", stand_ins=("PKC", "Jnk")))
+    'Raf -> Mek (or PKC, Jnk in place of Raf)'
+    """
+    said = f"{printable(edge.source)} {'->' if edge.directed else '--'} {printable(edge.target)}"
+    named = printable(edge.source) if edge.directed else "one of them"
+    return f"{said} (or {some(edge.stand_ins)} in place of {named})" if edge.stand_ins else said
+
+
 def difference_words(result: Difference) -> str:
     """Say what is subtracted from what: an effect that was added has the opposite sign."""
     first, second = (cut(printable(label), NAME_WIDTH) for label in result.labels)
@@ -50,7 +63,10 @@ def difference_words(result: Difference) -> str:
 
 
 def beside_lines(result: Difference) -> Iterator[str]:
-    """Sentences about what changed besides single effects."""
+    """Sentences about what changed besides single effects, and which columns may stand in for others."""
+    doubtful = [stand_in_words(edge) for edge in result.edge_list if edge.stand_ins]
+    if doubtful:
+        yield f"Columns too alike to tell apart: {'; '.join(doubtful)}"
     yield from map(gain_words, result.gain_list, (gain_effects(result, gain) for gain in result.gain_list))
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(map(noise_words, result.noise_list))
@@ -161,7 +177,12 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
         )
         yield "False edges", f"{which} at most {100 * result.selection.fdr:g} % are expected to be false"
     if found is not None:
-        words = f"{found.fits} bootstrap fits; {plural(len(found.stable), 'pair')} found in at least "
+        words = f"{found.fits} bootstrap fits"
+        if found.varied:
+            words += f" and {found.varied} with a varied specification"
+        if found.asked:
+            words += f", {settled_words(found)}"
+        words += f"; {plural(len(found.stable), 'pair')} found in at least "
         words += f"{found.cutoff:.0%} of {2 * found.pairs} fits to halves of the rows"
         if found.stable:
             words += f", of which at most {found.expected_false:.2g} false are to be expected"

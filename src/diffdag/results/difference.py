@@ -164,7 +164,7 @@ def _table(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record and one column per field; unknown numbers are NaN."""
     import pandas as pd  # noqa: PLC0415
 
-    types = {"bool": "bool", "str": "object", "str | None": "object"}
+    types = {"bool": "bool", **dict.fromkeys(("str", "str | None", "tuple[str, ...]"), "object")}
     columns = {}
     for field in fields(kind):
         values = [getattr(row, field.name) for row in rows]

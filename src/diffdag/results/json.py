@@ -24,6 +24,7 @@ from scipy.sparse import csr_array, diags_array, triu
 from diffdag._base.errors import InputError
 from diffdag.results.difference import Difference, same_entries
 from diffdag.results.differences import Differences
+from diffdag.results.records import join_listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,9 @@ def to_csv(result: Difference | Differences, table: pd.DataFrame | None = None) 
     returns = any("\r" in name for name in names)
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     if table is None:
-        return result.edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
+        edges = result.edges
+        edges["stand_ins"] = [join_listed(names) for names in edges["stand_ins"]]
+        return edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
     return table.to_csv(index_label="edge", lineterminator="\n", quoting=quoting)
 
 

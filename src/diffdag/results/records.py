@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 from diffdag.model.sem import LinearSEM
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
 SUPPORTS = ("mechanism", "range", "unclear")
+SEPARATOR = " | "  # of names in one cell of a table
 # A weight within so many standard errors of zero counts as absent (two-sided 1 %).
 ABSENT_ERRORS = 2.576
 
@@ -34,6 +36,11 @@ def classify_change(weight_first: float, weight_second: float, absent_first: boo
     if weight_first * weight_second < 0:
         return "reversed-sign"
     return "strengthened" if grows else "weakened"
+
+
+def join_listed(names: Iterable[str]) -> str:
+    """Several names in one cell of a table."""
+    return SEPARATOR.join(names)
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ class Edge(_Record):
     gain_of: str | None = (
         None  #: the target where its gain explains this change: all effects on it, times one factor
     )
-    #: What a moved range leaves of the change (one of `SUPPORTS`): ``"mechanism"``, it stands; ``"range"``, a shared
-    #: curve over another range explains it; ``"unclear"``, ranges hardly overlap. None if it was not looked at.
+    #: What a moved range leaves of the change: ``"mechanism"``, it stands; ``"range"``, a shared curve over
+    #: another range explains it; ``"unclear"``, ranges hardly overlap. None if it was not looked at.
     support: str | None = None
     confidence: float | None = None  #: probability that something changed between the two (docs/trust.md)
     direction: float | None = None  #: probability that the arrow is right, given that something changed
@@ -80,6 +87,9 @@ class Edge(_Record):
     #: False where an order without this change, or with it in the other direction, scores within a penalty of
     #: the best; always true with the paper's method, which has no score.
     settled: bool = True
+    #: Columns that explain the change about as well in place of the source, or of one end if the edge has no
+    #: direction, the best first (docs/copies.md); none are known with the paper's method.
+    stand_ins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
@@ -91,12 +101,21 @@ class Edge(_Record):
         if self.gain_of not in (None, self.source, self.target):
             raise ValueError(f"an edge has the gain of {self.gain_of!r}, which is not one of its ends")
         object.__setattr__(self, "directed", bool(self.directed))
+        object.__setattr__(self, "stand_ins", tuple(self.stand_ins))
         super().__post_init__()
 
     @property
     def key(self) -> tuple[str, str, bool]:
         """What makes it the same edge in another comparison: source, target, directed."""
         return self.source, self.target, self.directed
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known of it, by field, where there are no lists: names are joined."""
+        joined = {
+            key: join_listed(value) if isinstance(value, tuple) else value for key, value in vars(self).items()
+        }
+        return {key: value for key, value in joined.items() if value not in (None, "")}
 
     @property
     def kind(self) -> str:
@@ -145,6 +164,15 @@ class MeanChange(_Record):
     confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
+class Claims(NamedTuple):
+    """What a fit claims to have changed, by name and without estimates."""
+
+    edges: tuple[tuple[str, str, bool], ...]  #: source, target, and whether directed
+    noise: tuple[str, ...] = ()  #: variables whose noise variance changed
+    mean: tuple[str, ...] = ()  #: variables whose intercept changed
+    gain: tuple[str, ...] = ()  #: variables whose gain changed
+
+
 def estimated_edge(
     source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
 ) -> Edge:
@@ -177,15 +205,27 @@ class Check(_Record):
 
 
 @dataclass(frozen=True)
+class Ways:
+    """In what share of some fits a pair of variables changed; `found` is the sum of the three ways after it."""
+
+    fits: int = 0  #: fits in which both variables took part: what the shares are shares of
+    found: float = 0.0  #: share with the pair
+    directed: float = 0.0  #: share with an edge from source to target
+    reversed: float = 0.0  #: from target to source
+    undirected: float = 0.0  #: without direction
+
+
+@dataclass(frozen=True)
 class Share:
     """How often a pair of variables changed in resamples; `found` is the sum of the three ways after it."""
 
     source: str  #: the cause in most of the resamples that direct the pair
     target: str  #: the other variable
-    found: float  #: share of resamples with the pair
+    found: float  #: share of resamples, of those that leave the specification as it is, with the pair
     directed: float  #: share with an edge from source to target
     reversed: float  #: from target to source
     undirected: float  #: without direction
+    varied: Ways = Ways()  #: among the resamples that vary the specification as well
 
 
 @dataclass(frozen=True)
@@ -201,6 +241,10 @@ class Stability:
     #: often than a pair taken at random (Shah and Samworth 2013).
     expected_false: float
     failed: int = 0  #: fits of both kinds without a result; they do not count
+    #: Fits to bootstrap samples that varied the specification as well (columns left out, values winsorised,
+    #: rows outside a range left out), and gave a result; `fits` does not count them.
+    varied: int = 0
+    asked: int | None = None  #: fits of all kinds that were asked for, if the numbers had settled before
 
 
 @dataclass(frozen=True)

@@ -1,92 +1,182 @@
 """From how often resamples found a change to the probability that it is right.
 
-The share of resamples is not a probability: a change that is found in half of them is right in four of five
-cases, because the search asks for much, and one that is found in a tenth of them hardly ever. How shares and
-truth go together was measured on simulated data sets of many kinds (docs/dev/trust_measured.md). The log-odds
-of being right rise along a straight line with the log-odds of the share; the lines differ a little by what is
-claimed.
+An edge has two: that something changed between its two variables (`confidence`), and, given that, that the
+arrow points the right way (`direction`). The share of resamples is neither: a change that is found in half of
+them is right in four of five cases, because the search asks for much, and one that is found in a tenth of them
+hardly ever. How shares and truth go together was measured on simulated data sets of many kinds
+(docs/dev/trust_measured.md). The log-odds of being right rise along a straight line with the log-odds of the
+shares: of the fits that leave the specification as it is, and of those that vary it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from diffdag._base.arrays import BoolArray
 from diffdag.results.difference import Difference
-from diffdag.results.records import Edge, Share, Stability
+from diffdag.results.records import Edge, Share, Stability, Ways
 from diffdag.trust.stability import expected_false_bound
 
 if TYPE_CHECKING:
     from diffdag.trust.resampling import Resamples
 
+Other = Literal["noise", "mean", "gain"]
+
 # Share of halves in which a pair has to be found to count as stable.
 CUTOFF = 0.75
+# The numbers have settled when the Monte-Carlo error of each, one standard deviation, is no larger than this.
+SETTLED = 0.015
+
+
+class Votes(NamedTuple):
+    """Fits for something, and against it."""
+
+    ayes: float
+    noes: float
+
+    @classmethod
+    def of(cls, share: float, fits: int) -> Votes:
+        """A share of some fits, and the others."""
+        return cls(share * fits, (1 - share) * fits)
+
+    @property
+    def log_odds(self) -> float:
+        """Half a fit is added on either side: of few fits even all do not make certain."""
+        return math.log((self.ayes + 0.5) / (self.noes + 0.5))
+
+    @property
+    def variance(self) -> float:
+        """Of the log-odds, by which fits happened to be made (Gart and Zweifel 1967)."""
+        return 1 / (self.ayes + 0.5) + 1 / (self.noes + 0.5)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-odds of being right where half of the resamples agree, and how they rise with those of the share."""
+    """Log-odds of being right where fits are divided, and how they rise with those of each kind of votes."""
 
     level: float
-    slope: float
+    slopes: tuple[float, ...]
 
-    def __call__(self, share: float, fits: int) -> float:
-        """Probability that a change found in this share of some fits is right.
+    def __call__(self, *votes: Votes) -> float:
+        """Probability of being right.
 
-        Half a fit is added on either side: of few fits even all do not make certain.
-
-        >>> [round(DIRECTED(share, 100), 2) for share in (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)]
-        [0.0, 0.14, 0.36, 0.56, 0.83, 0.95, 1.0]
+        >>> [round(NOISE(Votes.of(share, 100)), 2) for share in (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)]
+        [0.0, 0.08, 0.36, 0.65, 0.85, 1.0]
         """
-        odds = (share * fits + 0.5) / ((1 - share) * fits + 0.5)
-        return 1 / (1 + math.exp(-self.level - self.slope * math.log(odds)))
+        odds = self.level + sum(slope * own.log_odds for slope, own in zip(self.slopes, votes, strict=True))
+        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+
+    def error(self, *votes: Votes) -> float:
+        """Standard deviation of the probability, by which fits happened to be made."""
+        chance = self(*votes)
+        variance = sum(slope**2 * own.variance for slope, own in zip(self.slopes, votes, strict=True))
+        return chance * (1 - chance) * math.sqrt(variance)
 
 
-# By maximum likelihood on data sets that are not those of the report (benchmarks/confidence.py --choose). For
-# directed edges 1.4 and 1.4 came out there, more than 2 on data sets that are easier: a value between.
-DIRECTED = Curve(1.6, 1.6)
-PAIR = Curve(2.0, 1.8)
-NOISE = Curve(0.6, 1.4)
-MEAN = Curve(-0.1, 1.4)
+# Of plain fits and of varied ones, by maximum likelihood on data sets that are not those of the report
+# (benchmarks/confidence.py --choose).
+PAIR = Curve(2.0, (0.9, 0.9))
+DIRECTION = Curve(0.5, (0.6, 0.6))
+# Of plain fits alone.
+NOISE = Curve(0.6, (1.4,))
+MEAN = Curve(-0.1, (1.4,))
 GAIN = NOISE
+OTHERS: dict[Other, Curve] = {"noise": NOISE, "mean": MEAN, "gain": GAIN}
 
 
-def add_confidence(result: Difference, bootstrap: Resamples, halves: Resamples) -> Difference:
-    """Give each change a probability, and the stable pairs a bound on the false ones among them."""
-    fits = bootstrap.answers
-    shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
-    noise, mean, gain = (bootstrap.share_of(what) for what in ("noise", "mean", "gain"))
+class Evidence(NamedTuple):
+    """What resamples say about an edge: of plain fits, then of those that vary the specification."""
+
+    pair: tuple[Votes, Votes]  # with the pair, and without it
+    direction: tuple[Votes, Votes]  # with the pair: in this direction, and in the other
+
+    @classmethod
+    def of(cls, source: str, share: Share, fits: int) -> Evidence:
+        """The evidence for an edge with this source; where no fit varies anything, plain ones count twice."""
+        plain = Ways(fits, share.found, share.directed, share.reversed, share.undirected)
+        both = plain, share.varied if share.varied.fits else plain
+        first, second = (Votes.of(ways.found, ways.fits) for ways in both)
+        directions = []
+        for ways in both:
+            ahead, back = (ways.fits * (way + ways.undirected / 2) for way in (ways.directed, ways.reversed))
+            directions.append(Votes(ahead, back) if source == share.source else Votes(back, ahead))
+        return cls((first, second), (directions[0], directions[1]))
+
+
+def add_confidence(
+    result: Difference, bootstrap: Resamples, halves: Resamples, asked: int, known: BoolArray | None = None
+) -> Difference:
+    """Give each change a probability, and the stable pairs a bound on the false ones among them.
+
+    So many fits were `asked` for. ``known[a, b]`` if a had to precede b in all fits: of such a direction they
+    say nothing.
+    """
+    place = {name: k for k, name in enumerate(result.variables)}
+
+    def judged(edge: Edge, evidence: Evidence) -> Edge:
+        free = known is None or not known[place[edge.source], place[edge.target]]
+        direction = DIRECTION(*evidence.direction) if edge.directed and free else None
+        return replace(edge, confidence=PAIR(*evidence.pair), direction=direction)
+
+    lists: dict[str, Any] = {}
+    for what, curve in OTHERS.items():
+        votes = _votes(bootstrap, what)
+        changes = getattr(result, f"{what}_list")
+        lists[f"{what}_list"] = tuple(replace(c, confidence=curve(votes(c.variable))) for c in changes)
+    stability = _stability(bootstrap, halves, asked)
+    settings = {**result.settings, "confidence_fits": stability.fits + stability.varied}
+    if stability.asked:
+        settings["resamples"] = settled_words(stability)
     return replace(
         result,
-        edge_list=tuple(replace(edge, confidence=_confidence(edge, shares, fits)) for edge in result.edge_list),
-        gain_list=tuple(
-            replace(change, confidence=GAIN(gain.get(change.variable, 0.0), fits))
-            for change in result.gain_list
-        ),
-        noise_list=tuple(
-            replace(change, confidence=NOISE(noise.get(change.variable, 0.0), fits))
-            for change in result.noise_list
-        ),
-        mean_list=tuple(
-            replace(change, confidence=MEAN(mean.get(change.variable, 0.0), fits))
-            for change in result.mean_list
-        ),
-        stability=_stability(bootstrap, halves),
-        settings={**result.settings, "confidence_fits": fits},
+        edge_list=tuple(judged(edge, evidence) for edge, evidence in _evidence(result, bootstrap)),
+        **lists,
+        stability=stability,
+        settings=settings,
     )
 
 
-def _confidence(edge: Edge, shares: dict[frozenset[str], Share], fits: int) -> float:
-    share = shares.get(frozenset((edge.source, edge.target)))
-    if share is None:
-        return PAIR(0.0, fits)
-    if not edge.directed:
-        return PAIR(share.found, fits)
-    return DIRECTED(share.directed if edge.source == share.source else share.reversed, fits)
+def settled(result: Difference, bootstrap: Resamples) -> bool:
+    """Whether more fits would hardly move any of the probabilities of a result."""
+    errors = [
+        error
+        for edge, evidence in _evidence(result, bootstrap)
+        for error in (
+            PAIR.error(*evidence.pair),
+            *([DIRECTION.error(*evidence.direction)] if edge.directed else []),
+        )
+    ]
+    for what, curve in OTHERS.items():
+        votes = _votes(bootstrap, what)
+        errors += [curve.error(votes(change.variable)) for change in getattr(result, f"{what}_list")]
+    return max(errors, default=0.0) <= SETTLED
 
 
-def _stability(bootstrap: Resamples, halves: Resamples) -> Stability:
+def settled_words(stability: Stability) -> str:
+    """That resamples ended early, and why."""
+    made = stability.fits + stability.varied + 2 * stability.pairs + stability.failed
+    return f"stopped after {made} of {stability.asked}: the numbers had settled"
+
+
+def _evidence(result: Difference, bootstrap: Resamples) -> Iterator[tuple[Edge, Evidence]]:
+    """Every edge with what resamples say about it."""
+    shares = {frozenset((share.source, share.target)): share for share in bootstrap.shares}
+    for edge in result.edge_list:
+        nowhere = Share(edge.source, edge.target, 0.0, 0.0, 0.0, 0.0, Ways(len(bootstrap.changed)))
+        share = shares.get(frozenset((edge.source, edge.target)), nowhere)
+        yield edge, Evidence.of(edge.source, share, bootstrap.answers)
+
+
+def _votes(bootstrap: Resamples, what: Other) -> Callable[[str], Votes]:
+    """Plain fits in which the noise variance, intercept or gain of a variable changed, and the others."""
+    shares = bootstrap.share_of(what)
+    return lambda name: Votes.of(shares.get(name, 0.0), bootstrap.answers)
+
+
+def _stability(bootstrap: Resamples, halves: Resamples, asked: int) -> Stability:
     p, pairs = len(bootstrap.names), halves.answers // 2
     found = sum(len(edges) for edges in halves.found) / halves.answers
     stable = [share for share in halves.shares if share.found >= CUTOFF]
@@ -98,4 +188,6 @@ def _stability(bootstrap: Resamples, halves: Resamples) -> Stability:
         cutoff=CUTOFF,
         expected_false=expected_false_bound(found, p * (p - 1) // 2, CUTOFF, pairs),
         failed=len(bootstrap.failed) + len(halves.failed),
+        varied=len(bootstrap.changed),
+        asked=asked if len(bootstrap.found) + len(halves.found) < asked else None,
     )

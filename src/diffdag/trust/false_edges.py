@@ -8,41 +8,50 @@ from dataclasses import replace
 from diffdag._base.words import join_names, plural
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Edge, Selection, Stability
-from diffdag.trust.confidence import PAIR
+from diffdag.results.records import Edge, Selection
 
 
 def control_false_edges(result: Difference, fdr: float) -> Difference:
     """Keep edges of which no more than a share `fdr` is expected to be false.
 
-    The surest come first, as long as the expected share of false ones, the mean of one minus the confidence,
-    stays within the target. One whose direction is not sure enough stays as an undirected one if its pair is.
-    Without confidence nothing is kept.
+    The surest come first, as long as the expected share of false ones, the mean of one minus the probability
+    that all is right that an edge claims, stays within the target. One whose direction is not sure enough stays
+    as an undirected one if its pair is sure enough. Without confidence nothing is kept.
     """
-    directed = sorted(result.edge_list, key=lambda edge: -(edge.confidence or 0.0))
     kept: list[Edge] = []
     doubt = 0.0
-    for edge in directed:
-        for claim in _claims(edge, result.stability):
-            if doubt + 1 - (claim.confidence or 0.0) <= fdr * (len(kept) + 1):
+    for edge in sorted(result.edge_list, key=chance_right, reverse=True):
+        for claim in _claims(edge):
+            if doubt + 1 - chance_right(claim) <= fdr * (len(kept) + 1):
                 kept.append(claim)
-                doubt += 1 - (claim.confidence or 0.0)
+                doubt += 1 - chance_right(claim)
                 break
     place = {(edge.source, edge.target): k for k, edge in enumerate(result.edge_list)}
     kept.sort(key=lambda edge: place.get((edge.source, edge.target), place.get((edge.target, edge.source), 0)))
     return _with_edges(result, kept, fdr)
 
 
-def _claims(edge: Edge, stability: Stability | None) -> Iterator[Edge]:
+def chance_right(edge: Edge) -> float:
+    """Probability that an edge is right: that something changed, in this direction if it has one.
+
+    A direction without a probability was known beforehand.
+    """
+    direction = 1.0 if edge.direction is None else edge.direction
+    return (edge.confidence or 0.0) * direction
+
+
+def _claims(edge: Edge) -> Iterator[Edge]:
     """The edge, and what remains of it if its direction is not claimed."""
     yield edge
-    if edge.directed and stability is not None:
-        for share in stability.shares:
-            if {share.source, share.target} == {edge.source, edge.target}:
-                confidence = PAIR(share.found, stability.fits)
-                yield Edge(
-                    edge.source, edge.target, directed=False, confidence=confidence, settled=edge.settled
-                )
+    if edge.directed and edge.direction is not None:
+        yield Edge(
+            edge.source,
+            edge.target,
+            directed=False,
+            confidence=edge.confidence,
+            support=edge.support,
+            settled=edge.settled,
+        )
 
 
 def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Difference:

@@ -65,8 +65,8 @@ class Assessment:
 
     @property
     def fits_of(self) -> dict[Kind, int]:
-        """How many resamples of each kind."""
-        halves = self.fits // 4 * 2
+        """How many resamples of each kind; every second one of the bootstrap varies the specification."""
+        halves = self.fits // 8 * 2
         return {"bootstrap": self.fits - halves, "half": halves} if self.fits else {}
 
     def journal_of(self, kind: Kind) -> Path | None:

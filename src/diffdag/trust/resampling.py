@@ -1,7 +1,8 @@
 """Fits to many resamples of both tables: how often each change is found, and in which direction.
 
 Each fit has random numbers of its own, from the seed and its number alone: fits can run anywhere, in any order,
-be interrupted, and be continued with more of them. The two tables are resampled independently.
+be interrupted, and be continued with more of them. The two tables are resampled independently. Every second
+fit to a bootstrap sample may vary the specification, too (see `variation`).
 
 References
 ----------
@@ -17,10 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -33,13 +36,13 @@ from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal, Row
-from diffdag._base.parallel import run_all
+from diffdag._base.parallel import count_workers, run_all
 from diffdag._base.progress import Progress, show_progress
 from diffdag._base.words import plural
-from diffdag.results.difference import Difference
-from diffdag.results.records import Share
+from diffdag.results.records import Claims, Share, Ways
 from diffdag.tables.align import Tables
 from diffdag.tables.problems import check_shape
+from diffdag.trust.variation import Varied, vary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
 Kind = Literal["bootstrap", "half"]
 KINDS = ("bootstrap", "half")
 AMPLE = 6
+# Fits after which it is asked for the first time whether more would change anything, and then again and again.
+LEAST_FITS, STEP = 50, 20
+LONG = 5.0  # seconds from which on the time that resamples take is said
 Found = tuple[int, int, bool]  # source and target by column number, and whether directed
 
 
@@ -67,6 +73,12 @@ class Resamples:
         Fits that failed, by number, and why; their entry in `found` is empty.
     noise, mean, gain : tuple of tuples of int
         Variables whose noise variance, intercept and gain changed in each fit, by column number.
+    varied : tuple of str
+        How each fit varied the specification, empty where it did not; no entries if none did.
+    out : tuple of tuples of int
+        Columns that each fit left out, if some varied the specification.
+    asked : int, optional
+        Fits that were asked for; fewer were made if the numbers had settled.
     """
 
     names: tuple[str, ...]
@@ -77,26 +89,53 @@ class Resamples:
     noise: tuple[tuple[int, ...], ...] = ()
     mean: tuple[tuple[int, ...], ...] = ()
     gain: tuple[tuple[int, ...], ...] = ()
+    varied: tuple[str, ...] = ()
+    out: tuple[tuple[int, ...], ...] = ()
+    asked: int | None = None
+
+    @cached_property
+    def plain(self) -> tuple[int, ...]:
+        """Numbers of the fits with the specification as it is that did not fail."""
+        return tuple(k for k in range(len(self.found)) if k not in self.failed and not self._how(k))
+
+    @cached_property
+    def changed(self) -> tuple[int, ...]:
+        """Numbers of the fits with a varied specification that did not fail."""
+        return tuple(k for k in range(len(self.found)) if k not in self.failed and self._how(k))
+
+    def _how(self, number: int) -> str:
+        return self.varied[number] if self.varied else ""
 
     @property
     def answers(self) -> int:
-        """Number of fits that did not fail: what all shares are shares of."""
-        return len(self.found) - len(self.failed)
+        """Number of plain fits that did not fail: what shares are shares of, but for those of varied fits."""
+        return len(self.plain)
 
     @cached_property
     def shares(self) -> tuple[Share, ...]:
         """Every pair of variables in any of the fits, most often found first."""
-        counts: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-        for source, target, directed in (edge for edges in self.found for edge in edges):
-            way = 2 if not directed else int(source > target)
-            counts[min(source, target), max(source, target)][way] += 1
+        plain, varied = self._counts(self.plain), self._counts(self.changed)
+        out = [set(self.out[k]) for k in self.changed]
         shares = []
-        for (i, j), (forward, backward, undirected) in sorted(counts.items()):
-            ends, ways = ((i, j), (forward, backward)) if forward >= backward else ((j, i), (backward, forward))
-            total = forward + backward + undirected
-            parts = (count / self.answers for count in (total, *ways, undirected))
-            shares.append(Share(self.names[ends[0]], self.names[ends[1]], *parts))
-        return tuple(sorted(shares, key=lambda share: (-share.found, -share.directed)))
+        for i, j in sorted({key[:2] for key in (*plain, *varied)}):
+            both = plain[i, j, 0] + varied[i, j, 0], plain[i, j, 1] + varied[i, j, 1]
+            (one, two), ways = ((i, j), (0, 1, 2)) if both[0] >= both[1] else ((j, i), (1, 0, 2))
+            fits = self.answers, sum(not {i, j} & left for left in out)
+            own, other = (
+                _ways(count, [counts[i, j, way] for way in ways])
+                for count, counts in zip(fits, (plain, varied), strict=True)
+            )
+            ends = self.names[one], self.names[two]
+            shares.append(Share(*ends, own.found, own.directed, own.reversed, own.undirected, other))
+        return tuple(sorted(shares, key=lambda share: (-share.found, -share.directed, -share.varied.found)))
+
+    def _counts(self, fits: Iterable[int]) -> Counter[tuple[int, int, int]]:
+        """How often each pair i < j was found from i to j (0), from j to i (1), and without direction (2)."""
+        return Counter(
+            (min(source, target), max(source, target), int(source > target) if directed else 2)
+            for k in fits
+            for source, target, directed in self.found[k]
+        )
 
     @property
     def edges(self) -> pd.DataFrame:
@@ -104,15 +143,24 @@ class Resamples:
 
         ``found`` is the share of fits with the pair; it is the sum of ``directed``, from source to target,
         ``reversed`` and ``undirected``. The source is the cause in most of the fits that direct the pair.
+        Columns that begin with ``varied_`` are the same of the fits that vary the specification, if there are
+        any; ``varied_fits`` is how many of them have both variables.
         """
         import pandas as pd  # noqa: PLC0415
 
-        columns = [field.name for field in fields(Share)]
-        return pd.DataFrame([astuple(share) for share in self.shares], columns=columns)
+        columns = [field.name for field in fields(Share) if field.name != "varied"]
+        table = pd.DataFrame(
+            [[getattr(share, name) for name in columns] for share in self.shares], columns=columns
+        )
+        if not self.changed:
+            return table
+        other = pd.DataFrame([asdict(share.varied) for share in self.shares]).add_prefix("varied_")
+        return pd.concat([table, other], axis=1)
 
     def share_of(self, what: Literal["noise", "mean", "gain"]) -> dict[str, float]:
-        """Share of fits in which a variable's noise variance, intercept or gain changed, if in any."""
-        counts = Counter(k for fit in getattr(self, what) for k in fit)
+        """Share of plain fits in which a variable's noise variance, intercept or gain changed, if in any."""
+        every = getattr(self, what)
+        counts = Counter(k for number in self.plain if every for k in every[number])
         return {self.names[k]: count / self.answers for k, count in counts.most_common()}
 
     def to_json(self) -> str:
@@ -122,6 +170,7 @@ class Resamples:
             "variables": list(self.names),
             "kind": self.kind,
             "fits": len(self.found),
+            "varied": dict(Counter(how for how in self.varied if how)),
             "rows": {"first": self.rows[0], "second": self.rows[1]},
             "failed": {str(number): why for number, why in self.failed.items()},
             "edges": [asdict(share) for share in self.shares],
@@ -130,6 +179,11 @@ class Resamples:
             "changed_mean": self.share_of("mean"),
         }
         return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _ways(fits: int, counts: list[int]) -> Ways:
+    """Counts of each way as shares of so many fits."""
+    return Ways(fits, *(count / max(fits, 1) for count in (sum(counts), *counts)))
 
 
 class NoneFitted(InputError):
@@ -143,8 +197,8 @@ class Refit(Protocol):
     def about(self) -> dict[str, str]:
         """What the fit depends on, besides rows and random numbers; ``"required"`` may be known later."""
 
-    def __call__(self, tables: Tables, rng: np.random.Generator) -> Difference:
-        """Fit two aligned tables."""
+    def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
+        """Fit two aligned tables, with some columns left out."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +210,7 @@ class Drawing:
     rows: tuple[int, int]  # drawn from each table
     entropy: Any  # of the seed that all random numbers come from
     spawn_key: tuple[int, ...]
+    varies: bool = False  # whether every second fit varies the specification
 
     @classmethod
     def of(
@@ -164,6 +219,7 @@ class Drawing:
         kind: Kind,
         effective: tuple[int, int],
         rng: np.random.Generator | int | None,
+        varies: bool = False,
     ) -> Drawing:
         """Draw as many rows as the tables are worth, or half of them."""
         check_option("kind", kind, KINDS)
@@ -176,12 +232,12 @@ class Drawing:
             if isinstance(rng, np.random.Generator)
             else np.random.SeedSequence(0 if rng is None else int(rng))
         )
-        return cls(names, kind, rows, seed.entropy, seed.spawn_key)
+        return cls(names, kind, rows, seed.entropy, seed.spawn_key, varies)
 
     def random(self, number: int) -> list[np.random.Generator]:
-        """Random numbers of one fit: for the first table, the second, and the search."""
+        """Random numbers of one fit: for the first table, the second, the search, and the specification."""
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*self.spawn_key, number))
-        return [np.random.default_rng(child) for child in seed.spawn(3)]
+        return [np.random.default_rng(child) for child in seed.spawn(4)]
 
 
 def resample_tables(
@@ -193,25 +249,60 @@ def resample_tables(
     journal: str | Path | None = None,
     n_jobs: int | None = None,
     progress: Progress = None,
+    settled: Callable[[Resamples], bool] | None = None,
 ) -> Resamples:
     """Fit resamples of two aligned tables.
 
     The journal is a file that keeps finished fits: an interrupted run continues, and a finished one can be
-    given more.
+    given more. Where `settled` says that more fits would change nothing, no more are made; it is asked after
+    certain numbers of fits, so that the result depends on neither processes nor interruptions.
     """
     check_whole("fits", fits, least=1)
     shared = tables.first, tables.second, refit, drawing
-    title = f"Resampling ({'bootstrap' if drawing.kind == 'bootstrap' else 'halves'})"
     with nullcontext() if journal is None else _journal(Path(journal), *shared).open() as kept:
         rows: dict[int, Row] = {row["fit"]: row for row in kept.rows.values()} if kept else {}
+
+        def keep(row: Row) -> None:
+            if kept:
+                kept.append(row)
+            rows[row["fit"]] = row
+
         todo = [number for number in range(fits) if number not in rows]
-        with show_progress(progress, title, fits, fits - len(todo)) as advance:
-            for _, row in run_all(_fit_one, todo, shared=shared, jobs=n_jobs):
-                if kept:
-                    kept.append(row)
-                rows[row["fit"]] = row
-                advance()
-    return _resamples([rows[number] for number in range(fits)], drawing)
+        began = time.monotonic()
+        if todo:  # the first one tells how long all will take
+            keep(_fit_one(todo[0], *shared))
+        seconds = (time.monotonic() - began) * max(len(todo) - 1, 0) / count_workers(n_jobs)
+        what = "bootstrap" if drawing.kind == "bootstrap" else "halves"
+        with show_progress(
+            progress, f"Resampling ({what}){_at_most(seconds)}", fits, fits - len(todo)
+        ) as advance:
+            advance(len(todo[:1]))
+            for done in _stops(fits, settled is not None):
+                ahead = [number for number in range(done) if number not in rows]
+                for _, row in run_all(_fit_one, ahead, shared=shared, jobs=n_jobs):
+                    keep(row)
+                    advance()
+                made = [rows[number] for number in range(done)]
+                if settled is None or done == fits or _none_fitted(made):
+                    continue
+                if settled(_resamples(made, drawing, fits)):
+                    advance(sum(number not in rows for number in range(fits)))
+                    break
+    return _resamples(made, drawing, fits)
+
+
+def _stops(fits: int, early: bool) -> list[int]:
+    """After how many fits to look whether they are enough; the last is all of them."""
+    return [*range(LEAST_FITS, fits, STEP), fits] if early else [fits]
+
+
+def _at_most(seconds: float) -> str:
+    """How long it will take, where that is long enough to be worth saying."""
+    if seconds < LONG:
+        return ""
+    return (
+        f", at most {plural(round(seconds / 60), 'minute')}" if seconds > 90 else f", at most {seconds:.0f} s"
+    )
 
 
 def check_journal(
@@ -233,12 +324,13 @@ def _journal(path: Path, first: FloatArray, second: FloatArray, refit: Refit, dr
         content.update(table.tobytes())
     about = {
         "run": "resample",
-        "rows_hold": ["edges", "noise", "mean"],
+        "rows_hold": ["edges", "noise", "mean", "gain", "varied", "out"],
         "diffdag": version("diffdag"),
         "tables": content.hexdigest(),
         **refit.about,
         "kind": drawing.kind,
         "rows": drawing.rows,
+        "varies": drawing.varies,
         "seed": [str(drawing.entropy), drawing.spawn_key],
     }
     return Journal(path, about, ("fit",))
@@ -247,21 +339,20 @@ def _journal(path: Path, first: FloatArray, second: FloatArray, refit: Refit, dr
 def _fit_one(number: int, first: FloatArray, second: FloatArray, refit: Refit, drawing: Drawing) -> Row:
     """One fit; what it refuses, such as a column that is constant in the resample, is its outcome."""
     parts, search = _drawn(number, (len(first), len(second)), drawing)
+    varied = Varied(Tables(first[parts[0]], second[parts[1]], drawing.names))
+    if drawing.varies and number % 2:
+        varied = vary(varied.tables, number // 2, drawing.random(number)[3])
+    row: Row = {"fit": number, "varied": varied.how, "out": list(varied.out)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit to all rows has warned already
-            result = refit(Tables(first[parts[0]], second[parts[1]], drawing.names), search)
+            claims = refit(varied.tables, search, varied.out)
     except (ValueError, ArithmeticError) as error:  # also what so few distinct rows make of the arithmetic
-        return {"fit": number, "edges": [], "noise": [], "mean": [], "gain": [], "why": str(error)}
+        return {**row, "edges": [], "noise": [], "mean": [], "gain": [], "why": str(error)}
     place = {name: k for k, name in enumerate(drawing.names)}
-    return {
-        "fit": number,
-        "edges": [[place[edge.source], place[edge.target], edge.directed] for edge in result.edge_list],
-        "noise": [place[change.variable] for change in result.noise_list],
-        "mean": [place[change.variable] for change in result.mean_list],
-        "gain": [place[change.variable] for change in result.gain_list],
-        "why": "",
-    }
+    edges = [[place[source], place[target], directed] for source, target, directed in claims.edges]
+    others = {what: [place[name] for name in getattr(claims, what)] for what in ("noise", "mean", "gain")}
+    return {**row, "edges": edges, **others, "why": ""}
 
 
 def _drawn(
@@ -281,13 +372,22 @@ def _drawn(
     return parts, search
 
 
-def _resamples(rows: list[Row], drawing: Drawing) -> Resamples:
+def _none_fitted(rows: list[Row]) -> bool:
+    return all(row["why"] for row in rows if not row["varied"])
+
+
+def _resamples(rows: list[Row], drawing: Drawing, asked: int) -> Resamples:
     failed = {row["fit"]: row["why"] for row in rows if row["why"]}
-    if len(failed) == len(rows):
+    if _none_fitted(rows):
         few = f"{min(drawing.rows)} rows are few for {plural(len(drawing.names), 'variable')}; "
         short = min(drawing.rows) < AMPLE * len(drawing.names)
         first = next(iter(failed.values()))
         raise NoneFitted(f"none of the resamples could be fitted; {few if short else ''}the first: {first}")
     found = tuple(tuple((i, j, directed) for i, j, directed in row["edges"]) for row in rows)
-    others = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean", "gain"))
-    return Resamples(drawing.names, drawing.kind, drawing.rows, found, failed, *others)
+    noise, mean, gain = (tuple(tuple(row[what]) for row in rows) for what in ("noise", "mean", "gain"))
+    how = drawing.names, drawing.kind, drawing.rows
+    drawn = Resamples(*how, found, failed, noise, mean, gain, asked=asked)
+    if not drawing.varies:
+        return drawn
+    varied, out = tuple(row["varied"] for row in rows), tuple(tuple(row["out"]) for row in rows)
+    return replace(drawn, varied=varied, out=out)

@@ -135,7 +135,7 @@ def _data(
         ],
         "edges": [
             {
-                **{name: value for name, value in asdict(edge).items() if value is not None},
+                **edge.known,
                 "kind": edge.kind,
                 "ends": [place[edge.source], place[edge.target]] if number in drawing.links else None,
                 "link": drawing.links.get(number),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
 from diffdag.tables.robust import Covariance
+from diffdag.trust.checks.measurement_error import check_error
 from diffdag.trust.checks.moments_checks import (
     check_condition,
     check_means,
@@ -78,5 +79,6 @@ def check_moments_only(fit: Fit) -> tuple[Check, ...]:
         check_means(first.names, moment_means(first), moment_means(second)),
         check_order(fit),
         check_reversals(fit),
+        check_error(fit),
     )
     return tuple(check for check in found if check is not None)

@@ -1,0 +1,128 @@
+"""What chance gains on these rows, compared with what it gains on Gaussian ones.
+
+Two samples of the rows of one table differ in nothing. Along some orders, the largest gain of a changed
+coefficient, of a changed variance and of a changed intercept between such samples tells how far heavy tails,
+zeros, ties and nearly collinear columns carry chance; the same gains between samples of as many Gaussian rows
+with the same covariances tell how far the penalties expect it to go. The penalties are multiplied by the ratio,
+where it is above one. Samples are drawn with replacement, as large as the table: halves would hide what a
+single row can do among all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from diffdag._base.arrays import BoolArray, FloatArray, IntArray
+from diffdag.ordersearch.penalty import Inflation
+
+# Pairs of samples of each table, and random orders that gains are looked at along.
+SPLITS, ORDERS = 25, 5
+# Of longer tables so many rows are taken, evenly spaced.
+LONGEST = 5_000
+# Rows for a variable; where there are fewer, variables are left out at random, and so they are beyond MOST.
+ROWS_PER_VARIABLE, MOST = 3, 60
+# Ratios up to this are chance of the samples.
+TOLERANCE = 1.15
+# Excess kurtosis of a column from which its tails are named as a reason.
+HEAVY = 3.0
+# What keeps sums of products of a sample positive definite, in units of the variance of a column.
+RIDGE = 1e-9
+TINY = 1e-12
+
+
+class Chance(NamedTuple):
+    """Largest gains by chance, [pair of samples, kind]: of coefficients, variances, intercepts."""
+
+    rows: FloatArray
+    gaussian: FloatArray
+
+    @property
+    def inflation(self) -> Inflation:
+        """What the penalties are multiplied by: the ratio of the medians."""
+        ratios = np.median(self.rows, axis=0) / np.median(self.gaussian, axis=0)
+        return Inflation(*np.where(ratios > TOLERANCE, ratios, 1.0).tolist())
+
+
+def see_chance(tables: Sequence[FloatArray], rng: np.random.Generator, splits: int = SPLITS) -> Chance:
+    """Draw two samples of each table, many times, and see what chance gains along some orders.
+
+    >>> rng = np.random.default_rng(0)
+    >>> see_chance([rng.standard_normal((500, 5))], rng).inflation
+    Inflation(change=1.0, variance=1.0, intercept=1.0)
+    >>> see_chance([rng.standard_t(3, (500, 5))], rng).inflation.variance > 2
+    True
+    """
+    gains = [pair for table in tables for pair in _gains_of(table, splits, rng)]
+    return Chance(np.array([seen for seen, _ in gains]), np.array([expected for _, expected in gains]))
+
+
+def _gains_of(
+    table: FloatArray, splits: int, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Gains between samples of a table, and between samples of Gaussian rows."""
+    rows = table[:: 1 + (len(table) - 1) // LONGEST]
+    n = len(rows)
+    most = max(2, min(n // ROWS_PER_VARIABLE, MOST))
+    if rows.shape[1] > most:
+        rows = rows[:, rng.choice(rows.shape[1], most, replace=False)]
+    scale = rows.std(axis=0)
+    rows = (rows - rows.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    p = rows.shape[1]
+    root = np.linalg.cholesky(rows.T @ rows / n + RIDGE * np.eye(p))
+    places = np.array([rng.permutation(p) for _ in range(ORDERS)])
+    for _ in range(splits):
+        alike = rng.standard_normal(rows.shape) @ root.T
+        draws = [rng.multinomial(n, np.full(n, 1 / n)) for _ in range(2)]
+        seen, expected = (
+            largest_gains(_sums(own, draws[0]), _sums(own, draws[1]), places) for own in (rows, alike)
+        )
+        yield seen, expected
+
+
+def _sums(rows: FloatArray, times: IntArray) -> FloatArray:
+    """Sums of products of the columns and, last, of a constant, with each row so many times."""
+    wide = np.column_stack([rows, np.ones(len(rows))])[times > 0]
+    sums: FloatArray = np.einsum("ri,r,rj->ij", wide, times[times > 0], wide, optimize=True)
+    sums[np.diag_indices(rows.shape[1])] += RIDGE * len(rows)
+    return sums
+
+
+def largest_gains(first: FloatArray, second: FloatArray, places: IntArray) -> FloatArray:
+    """The largest gain in the score of one changed coefficient, variance and intercept along any of the orders.
+
+    Sums of products end with those of the constant, which precedes all. With the pooled sums ``R'R`` and those
+    of the first condition ``S``, ``Y = R'^-1 S`` holds inner products of the residuals with the variables in
+    the first condition, and a changed coefficient of k at t removes the share
+    ``Y_tk^2 / (S_kk - sum_s<t Y_sk^2)`` of the residual (see core/view.h).
+    """
+    constant = len(first) - 1
+    n1, n2 = first[-1, -1], second[-1, -1]
+    place = np.concatenate([np.full((len(places), 1), constant), places], axis=1)
+    block = place[:, :, None], place[:, None, :]
+    own, pooled = first[block], (first + second)[block]
+    root = np.linalg.cholesky(pooled)
+    y = np.linalg.solve(root, own)
+    kept = np.diagonal(own, axis1=1, axis2=2)[:, None, :] - np.cumsum(y * y, axis=1) + y * y
+    below: BoolArray = np.tril(np.ones(own.shape[1:], bool), -1)
+    share = np.where(below, y * y / np.maximum(kept, TINY * kept.max()), 0.0)
+    free = (n1 + n2 - 2.0 - np.arange(len(place[0])))[None, :]
+    gains = -free[:, :, None] / 2 * np.log1p(-np.minimum(share, 1 - TINY))
+    inner = np.diagonal(np.linalg.solve(root, y.transpose(0, 2, 1)), axis1=1, axis2=2)[:, 1:]
+    inner, middle = np.clip(inner, TINY, 1 - TINY), n1 / (n1 + n2)
+    apart = n1 * np.log(middle / inner) + n2 * np.log((1 - middle) / (1 - inner))
+    variances = free[:, 1:] / (n1 + n2) * apart / 2
+    return np.array([gains[:, :, 1:].max(), variances.max(), gains[:, :, 0].max()])
+
+
+def heavy_columns(tables: Sequence[FloatArray], names: Sequence[str]) -> list[str]:
+    """Columns with heavy tails, or many zeros, in some table, the heaviest first."""
+    worst = np.zeros(len(names))
+    for table in tables:
+        rows = table[:: 1 + (len(table) - 1) // LONGEST]
+        apart = (rows - rows.mean(axis=0)) ** 2
+        scale = np.maximum(apart.mean(axis=0), np.finfo(float).tiny)
+        worst = np.maximum(worst, (apart * apart).mean(axis=0) / scale**2 - 3)
+    return [names[k] for k in np.argsort(-worst, kind="stable") if worst[k] > HEAVY]
