@@ -4,9 +4,9 @@ r"""Random halves of real tables: nothing differs. How often is a change claimed
     python benchmarks/null_halves.py --only wine diabetes --splits 20
 
 Shown: the share of splits with any edge, gain, noise variance and intercept; what penalties are multiplied by
-(medians); seconds of a fit. Tables: those of scikit-learn, the baseline of Sachs et al. (log10 and raw), rows of
-the light tunnel's reference environment (its file is not part of the project), and simulated columns with 60 to
-95 % zeros. Columns of one table that are constant in a half are left out.
+(medians); seconds of a fit. Tables: those of scikit-learn, the baseline of Sachs et al. (log10 and raw), rows
+of the light tunnel's reference environment (its file is not part of the project), and simulated columns with 60
+to 95 % zeros. Columns of one table that are constant in a half are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from record import add_option, keep, print_table
+from record import print_table
 from scipy.special import ndtri
 
 import diffdag as dd
@@ -66,7 +66,7 @@ def tables(tunnel: Path | None) -> dict[str, Callable[[], np.ndarray]]:
     return found
 
 
-def split(table: np.ndarray, splits: int, seed: int) -> list[str]:
+def split(table: np.ndarray, splits: int, seed: int) -> list[float]:
     """A row of the table: what is claimed between random halves."""
     rng = np.random.default_rng(seed)
     claims, times, seconds = [], [], []
@@ -82,8 +82,8 @@ def split(table: np.ndarray, splits: int, seed: int) -> list[str]:
         lists = result.edge_list, result.gain_list, result.noise_list, result.mean_list
         claims.append([bool(found) for found in lists])
         times.append(list(result.settings["penalty_inflation"].values()))
-    shares = [f"{100 * share:.1f}" for share in np.mean(claims, axis=0)]
-    return [*shares, *(f"{value:.2f}" for value in np.median(times, axis=0)), f"{np.median(seconds):.2f}"]
+    shares = 100 * np.mean(claims, axis=0)
+    return [*shares.tolist(), *np.median(times, axis=0).tolist(), float(np.median(seconds))]
 
 
 def main() -> None:
@@ -92,7 +92,6 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=100)
     parser.add_argument("--tunnel", type=Path, help="light_tunnel_ir.csv.gz")
     parser.add_argument("--seed", type=int, default=SEED)
-    add_option(parser)
     arguments = parser.parse_args()
     found = tables(arguments.tunnel)
     heads = ["table", "rows", "columns", "edge %", "gain %", "noise %", "intercept %"]
@@ -100,10 +99,10 @@ def main() -> None:
     rows = []
     for name in arguments.only or found:
         table = found[name]()
-        rows.append([name, *map(str, table.shape), *split(table, arguments.splits, arguments.seed)])
+        rows.append([name, *table.shape, *split(table, arguments.splits, arguments.seed)])
         print(*rows[-1], file=sys.stderr, flush=True)
-    print_table(heads, rows)
-    keep(arguments, rows)
+    title = f"Claims between random halves of a table, % of {arguments.splits} splits, seed {arguments.seed}"
+    print_table(title, heads, rows)
 
 
 if __name__ == "__main__":
