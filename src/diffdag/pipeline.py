@@ -412,19 +412,19 @@ def assess(
     if wanted.permuted:
         tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
+    with show_progress(callback, "Checking assumptions", 1) as advance:
+        known = {"effective": options.effective_samples is not None, "resampled": bool(wanted.fits)}
+        checks = check_tables(tables, fit, readings, covariance=options.covariance, **known)
+        if len(fit.kept) <= QUICK and result.edge_list:
+            checks = (*checks, *_remedies(checks, result, tables, options, along))
+        result = replace(result, checks=checks)
+        advance()
     if wanted.fits:
         result = _with_resamples(result, fit, prepared, tables, options, wanted, callback, along)
     first, second = fit.first, fit.second
     if held_out is not None and fit.method == "order":
         first, second = moments_of(held_out, options, fit.kept)
         result = measure(result, fit, first, second, prepared.before(fit.kept))
-    with show_progress(callback, "Checking assumptions", 1) as advance:
-        known = {"effective": options.effective_samples is not None, "resampled": result.stability is not None}
-        checks = check_tables(tables, fit, readings, covariance=options.covariance, **known)
-        if len(fit.kept) <= QUICK and result.edge_list:
-            checks = (*checks, *_remedies(checks, result, tables, options, along))
-        result = replace(result, checks=checks)
-        advance()
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
     if fit.method == "order":

@@ -1,17 +1,16 @@
 """From how often resamples found a change to the probability that it is right.
 
 An edge has two: that something changed between its two variables (`confidence`), and, given that, that the
-arrow points the right way (`direction`). The share of resamples is neither: a change that is found in half of
-them is right in four of five cases, because the search asks for much, and one that is found in a tenth of them
-hardly ever. How shares and truth go together was measured on simulated data sets of many kinds
-(docs/dev/trust_measured.md). The log-odds of being right rise along a straight line with the log-odds of the
-shares: of the fits that leave the specification as it is, and of those that vary it.
+arrow points the right way (`direction`). The share of resamples is neither: a wrong model is found again in
+every bootstrap sample. How both go together with what is true was measured over a population of worlds most of
+which break what the method assumes (benchmarks/broken_worlds.py, docs/trust.md): the log-odds of being right rise
+with those of the share of fits that vary the specification, and fall with what speaks against the claim.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,6 +26,12 @@ Other = Literal["noise", "mean", "gain"]
 
 # Share of halves in which a pair has to be found to count as stable.
 CUTOFF = 0.75
+# More fits than this make a share exact, but a wrong model no less wrong.
+COUNTED = 15
+# Checks of which it matters that they fail: they speak of the form of the model.
+FORM = frozenset(
+    {"independent rows", "measurement error", "normality", "order", "outliers", "range", "remedy", "reversals"}
+)
 # The numbers have settled when the Monte-Carlo error of each, one standard deviation, is no larger than this.
 SETTLED = 0.015
 
@@ -55,55 +60,86 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-odds of being right where fits are divided, and how they rise with those of each kind of votes."""
+    """Log-odds of being right where fits are divided, how they rise with those of the fits, fall with doubts."""
 
     level: float
-    slopes: tuple[float, ...]
+    slope: float
+    falls: tuple[float, ...] = ()
 
-    def __call__(self, *votes: Votes) -> float:
+    def __call__(self, votes: Votes, doubts: Sequence[float] = ()) -> float:
         """Probability of being right.
 
         >>> [round(NOISE(Votes.of(share, 100)), 2) for share in (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)]
         [0.0, 0.08, 0.36, 0.65, 0.85, 1.0]
         """
-        odds = self.level + sum(slope * own.log_odds for slope, own in zip(self.slopes, votes, strict=True))
+        odds = self.level + self.slope * votes.log_odds
+        odds -= sum(fall * doubt for fall, doubt in zip(self.falls, doubts, strict=True)) if doubts else 0.0
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
-    def error(self, *votes: Votes) -> float:
-        """Standard deviation of the probability, by which fits happened to be made."""
-        chance = self(*votes)
-        variance = sum(slope**2 * own.variance for slope, own in zip(self.slopes, votes, strict=True))
-        return chance * (1 - chance) * math.sqrt(variance)
+    def error(self, votes: Votes, fits: int) -> float:
+        """Standard deviation of the probability, by which of so many fits happened to be made."""
+        chance, counted = self(votes), votes.ayes + votes.noes
+        return chance * (1 - chance) * self.slope * math.sqrt(votes.variance * counted / max(fits, 1))
 
 
-# Of plain fits and of varied ones, by maximum likelihood on data sets that are not those of the report
-# (benchmarks/confidence.py --choose).
-PAIR = Curve(2.0, (0.9, 0.9))
-DIRECTION = Curve(0.5, (0.6, 0.6))
+# By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report. The falls
+# are those with `Doubts.of_pair` and `Doubts.of_direction`.
+PAIR = Curve(2.25, 0.76, (1.12, 0.86, 0.0))
+DIRECTION = Curve(1.1, 1.4, (0.5, 0.3, 0.5))
 # Of plain fits alone.
-NOISE = Curve(0.6, (1.4,))
-MEAN = Curve(-0.1, (1.4,))
+NOISE = Curve(0.6, 1.4)
+MEAN = Curve(-0.1, 1.4)
 GAIN = NOISE
 OTHERS: dict[Other, Curve] = {"noise": NOISE, "mean": MEAN, "gain": GAIN}
 
 
 class Evidence(NamedTuple):
-    """What resamples say about an edge: of plain fits, then of those that vary the specification."""
+    """What the resamples that vary the specification say about an edge, as if they were at most `COUNTED`."""
 
-    pair: tuple[Votes, Votes]  # with the pair, and without it
-    direction: tuple[Votes, Votes]  # with the pair: in this direction, and in the other
+    pair: Votes  # with the pair, and without it
+    direction: Votes  # with the pair: in this direction, and in the other
+    fits: int
 
     @classmethod
     def of(cls, source: str, share: Share, fits: int) -> Evidence:
-        """The evidence for an edge with this source; where no fit varies anything, plain ones count twice."""
+        """The evidence for an edge with this source; where no fit varies anything, plain ones count."""
         plain = Ways(fits, share.found, share.directed, share.reversed, share.undirected)
-        both = plain, share.varied if share.varied.fits else plain
-        first, second = (Votes.of(ways.found, ways.fits) for ways in both)
-        directions = []
-        for ways in both:
-            ahead, back = (ways.fits * (way + ways.undirected / 2) for way in (ways.directed, ways.reversed))
-            directions.append(Votes(ahead, back) if source == share.source else Votes(back, ahead))
-        return cls((first, second), (directions[0], directions[1]))
+        ways = share.varied if share.varied.fits else plain
+        ahead, back = (way + ways.undirected / 2 for way in (ways.directed, ways.reversed))
+        if source != share.source:
+            ahead, back = back, ahead
+        counted = min(round(ways.fits * (ahead + back)), COUNTED)
+        direction = Votes.of(ahead / (ahead + back) if ahead + back else 0.5, counted)
+        return cls(Votes.of(ways.found, min(ways.fits, COUNTED)), direction, ways.fits)
+
+
+class Doubts(NamedTuple):
+    """What speaks against an edge besides resamples."""
+
+    elsewhere: float  # log(1 + edges into other variables than this one's target)
+    noisy_target: bool  # whether the noise variance of the target changed too
+    noisy_ends: bool  # and that of the source
+    unsettled: bool
+    failed: int  # checks of the model's form that fail
+
+    @classmethod
+    def about(cls, edge: Edge, result: Difference) -> Doubts:
+        """What speaks against an edge of a result."""
+        noisy = {change.variable for change in result.noise_list}
+        elsewhere = sum(other.target != edge.target for other in result.edge_list)
+        failed = sum(check.name in FORM and not check.passed for check in result.checks)
+        target, source = edge.target in noisy, edge.source in noisy
+        return cls(math.log1p(elsewhere), target, target and source, not edge.settled, failed)
+
+    @property
+    def of_pair(self) -> tuple[float, ...]:
+        """What speaks against a change between the two."""
+        return self.elsewhere, float(self.noisy_target), float(self.failed)
+
+    @property
+    def of_direction(self) -> tuple[float, ...]:
+        """What speaks against the direction."""
+        return float(self.unsettled), float(self.failed), float(self.noisy_ends)
 
 
 def add_confidence(
@@ -118,8 +154,9 @@ def add_confidence(
 
     def judged(edge: Edge, evidence: Evidence) -> Edge:
         free = known is None or not known[place[edge.source], place[edge.target]]
-        direction = DIRECTION(*evidence.direction) if edge.directed and free else None
-        return replace(edge, confidence=PAIR(*evidence.pair), direction=direction)
+        doubts = Doubts.about(edge, result)
+        direction = DIRECTION(evidence.direction, doubts.of_direction) if edge.directed and free else None
+        return replace(edge, confidence=PAIR(evidence.pair, doubts.of_pair), direction=direction)
 
     lists: dict[str, Any] = {}
     for what, curve in OTHERS.items():
@@ -145,13 +182,14 @@ def settled(result: Difference, bootstrap: Resamples) -> bool:
         error
         for edge, evidence in _evidence(result, bootstrap)
         for error in (
-            PAIR.error(*evidence.pair),
-            *([DIRECTION.error(*evidence.direction)] if edge.directed else []),
+            PAIR.error(evidence.pair, evidence.fits),
+            *([DIRECTION.error(evidence.direction, evidence.fits)] if edge.directed else []),
         )
     ]
     for what, curve in OTHERS.items():
         votes = _votes(bootstrap, what)
-        errors += [curve.error(votes(change.variable)) for change in getattr(result, f"{what}_list")]
+        fits = bootstrap.answers
+        errors += [curve.error(votes(change.variable), fits) for change in getattr(result, f"{what}_list")]
     return max(errors, default=0.0) <= SETTLED
 
 

@@ -122,7 +122,8 @@ def compare_remedy(result: Difference, again: Difference, name: str, value: str)
         for edge in claimed
         if edge.directed and pair[edge] in found and found[pair[edge]].key != edge.key
     ]
-    new = [str(edge) for ends, edge in found.items() if ends not in set(pair.values())]
+    known = {frozenset((edge.source, edge.target)) for edge in result.edge_list}
+    new = [str(edge) for ends, edge in found.items() if ends not in known]
     parts = [
         f"{what} {join_names(edges)}"
         for what, edges in (("gone:", gone), ("direction differs:", turned), ("new:", new))

@@ -63,8 +63,8 @@ def _not_normal(heavy: list[str], odd: list[str], tails: float, remedy: str, res
     if heavy:
         return (
             f"the noise of {join_names(heavy)} has heavy tails (excess kurtosis up to {tails:.2g}, Gaussian "
-            "0): edges rest on second moments and stay valid, but standard errors are too small and false "
-            f"alarms more frequent; {remedy}{sure}"
+            "0): edges rest on second moments and stay valid, and errors know the tails, but weak changes go "
+            f"unseen and directions are less certain; {remedy}{sure}"
         )
     return (
         f"the noise of {join_names(odd)} is skewed or short-tailed: edges rest on second moments and stay "
