@@ -3,8 +3,8 @@
 An edge has two: that something changed between its two variables (`confidence`), and, given that, that the
 arrow points the right way (`direction`). The share of resamples is neither: a wrong model is found again in
 every bootstrap sample. How both go together with what is true was measured over a population of worlds most of
-which break what the method assumes (benchmarks/broken_worlds.py, docs/trust.md): the log-odds of being right rise
-with those of the share of fits that vary the specification, and fall with what speaks against the claim.
+which break what the method assumes (benchmarks/broken_worlds.py, docs/trust.md): the log-odds of being right
+rise with those of the share of fits that vary the specification, and fall with what speaks against the claim.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-odds of being right where fits are divided, how they rise with those of the fits, fall with doubts."""
+    """Log-odds of being right where fits are divided, how they rise with those of fits, fall with doubts."""
 
     level: float
     slope: float
@@ -82,7 +82,7 @@ class Curve:
         return chance * (1 - chance) * self.slope * math.sqrt(votes.variance * counted / max(fits, 1))
 
 
-# By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report. The falls
+# By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report. Falls
 # are those with `Doubts.of_pair` and `Doubts.of_direction`.
 PAIR = Curve(2.25, 0.76, (1.12, 0.86, 0.0))
 DIRECTION = Curve(1.1, 1.4, (0.5, 0.3, 0.5))
