@@ -319,3 +319,46 @@ def test_without_predecessors_a_shift_is_the_difference_of_the_means():
         assert shift.value == pytest.approx(expected)
         assert shift.value / shift.stderr == pytest.approx(welch.statistic)
         assert shift.pvalue == pytest.approx(welch.pvalue)
+
+
+def heavy_halves(seed, n=200, p=4):
+    rng = np.random.default_rng([892000, seed])
+    noise = rng.standard_t(3, (2 * n, p)) * np.exp(0.5 * rng.standard_normal((2 * n, 1)))
+    rows = noise @ np.linalg.inv(np.eye(p) - np.tri(p, k=-1) * 0.5).T
+    return rows[:n], rows[n:]
+
+
+@pytest.mark.slow
+def test_with_rows_p_values_are_uniform_whatever_the_tails():
+    found = []
+    for seed in range(300):
+        tables = heavy_halves(seed)
+        moments = [Moments.from_array(table) for table in tables]
+        plain, robust = (
+            regress_jointly(*moments, 3, [0, 1, 2], [1], separate=True, rows=rows) for rows in (None, tables)
+        )
+        found.append(
+            [fit_pvalue for fit in (plain, robust) for fit_pvalue in (fit.delta_pvalue(1), fit.variance_pvalue)]
+            + [robust.shift.pvalue]
+        )
+    delta, variance, robust_delta, robust_variance, shift = (np.array(found) < 0.05).mean(axis=0)
+    assert delta > 0.1  # what errors without rows make of it
+    assert variance > 0.3
+    assert max(robust_delta, robust_variance, shift) < 0.085  # 5 %, and chance
+
+
+def test_with_gaussian_rows_errors_hardly_differ():
+    rng = np.random.default_rng(7)
+    tables = [rng.standard_normal((2000, 4)) @ np.tri(4).T for _ in "12"]
+    moments = [Moments.from_array(table) for table in tables]
+    for gain in (False, True):
+        plain, robust = (
+            regress_jointly(*moments, 3, [0, 1, 2], [] if gain else [1], True, gain, rows)
+            for rows in (None, tables)
+        )
+        np.testing.assert_allclose(robust.error_first, plain.error_first, rtol=0.12)
+        np.testing.assert_allclose(robust.error_delta, plain.error_delta, rtol=0.12)
+        assert robust.shift.stderr == pytest.approx(plain.shift.stderr, rel=0.1)
+        np.testing.assert_allclose(robust.first, plain.first)
+        if gain:
+            assert robust.gain.stderr == pytest.approx(plain.gain.stderr, rel=0.12)
