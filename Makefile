@@ -64,7 +64,7 @@ test: check
 	$(BIN)/python $(PYTEST)
 
 quick: $(VENV)/.dev
-	$(BIN)/python $(PYTEST) -m "$(QUICK)"
+	$(BIN)/python $(PYTEST) -m "$(QUICK)" $(TESTS)
 
 # The same tests with another Python, in an environment of its own.
 other: OTHER := build/$(notdir $(PYTHON))

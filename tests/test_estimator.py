@@ -169,7 +169,9 @@ def test_moments_are_enough(estimator):
     expected = Paper(estimator=estimator).set_params(stored_rows=0).fit(first, second).result_
     moments = Moments.from_array(first), Moments.from_array(second)
     from_moments = Paper(estimator=estimator).fit_moments(*moments).result_
-    assert replace(from_moments, checks=()) == replace(expected, checks=())
+    # Rows alone tell whether a moved range explains a change.
+    edges = tuple(replace(edge, support=None) for edge in expected.edge_list)
+    assert replace(from_moments, checks=(), notes=()) == replace(expected, checks=(), notes=(), edge_list=edges)
     merged = Moments.from_array(first[:700]) + Moments.from_array(first[700:])
     shuffled = moments[1].select(NAMES[::-1])
     assert_same_answer(Paper(estimator=estimator).fit_moments(merged, shuffled).result_, expected)

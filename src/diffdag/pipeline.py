@@ -399,7 +399,7 @@ def assess(
     `held_out` are rows that had no part in the fit, to measure the changes on; `along` is an order that refits
     have to keep to.
     """
-    found = fit.difference
+    found = add_stand_ins(fit.difference, fit) if fit.method == "order" else fit.difference
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     settings = {**found.settings, **options.knowledge, **covariance}
     readings = read_edges(fit, tables, options.covariance)
@@ -427,8 +427,6 @@ def assess(
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
-    if fit.method == "order":
-        result = add_stand_ins(result, fit)
     if not result.edge_list:
         return result
     rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)

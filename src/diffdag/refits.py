@@ -14,7 +14,15 @@ from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
 from diffdag._base.words import Option
 from diffdag.estimator import DifferenceDAG
-from diffdag.pipeline import Refit, base_settings, effective_rows, prepare, prepare_moments, search
+from diffdag.pipeline import (
+    Refit,
+    base_settings,
+    effective_rows,
+    inflation_of,
+    prepare,
+    prepare_moments,
+    search,
+)
 from diffdag.result import PathResult
 from diffdag.tables.align import Tables, align_tables
 from diffdag.tables.moments import Moments, choose
@@ -160,10 +168,11 @@ def settings_path(
         halves = None
     else:
         drawing = Drawing.of(tables.names, "half", effective_rows(tables, options), options.rng)
-        rows = tables
+        rows, inflation = tables, inflation_of(prepared, options)
 
         def refit(at: SettingMultiples) -> Refit:
-            return Refit.of(replace(options, **base.at(at, half=True)))
+            own = Refit.of(replace(options, **base.at(at, half=True)))
+            return replace(own, inflation=inflation)
 
         def kept_at(at: SettingMultiples) -> Path | None:
             return None if journal is None else Path(journal) / f"{at}.journal"

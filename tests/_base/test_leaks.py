@@ -183,14 +183,14 @@ def test_fits_leave_nothing_behind(benchmarks, tmp_path, monkeypatch):
     out, temporary = tmp_path / "out", tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    for k in range(10):
+    for k in range(6):
         leaks.fit_once(SEED + k, out)
     before, objects = leaks.belongings(temporary), own_objects()
     tracemalloc.start()
     try:
         memory = []
         for _ in range(2):
-            for k in range(10):
+            for k in range(6):
                 leaks.fit_once(SEED + k, out)
             memory.append(own_memory())
     finally:

@@ -192,11 +192,11 @@ def test_a_gain_and_its_errors_are_those_of_least_squares_on_the_rows(factor, se
 )
 def test_two_standard_errors_cover_the_factor_in_nineteen_of_twenty_tables(factor, separate):
     hits = 0
-    for seed in range(891100, 891300):
+    for seed in range(891100, 891180):
         noise = 2.0 if separate else 1.0
         gain = jointly(two_tables(seed, factor, (60, 60), noise=noise), separate=separate).gain
         hits += abs(gain.value - factor) < 2 * gain.stderr
-    assert 180 <= hits <= 198
+    assert 71 <= hits <= 80
 
 
 @pytest.mark.parametrize("changed", [(), (1,)])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import diffdag as dd
-from diffdag.pipeline import ModelOptions, Refit, prepare, search
+from diffdag.pipeline import ModelOptions, Refit, inflation_of, prepare, search
 from diffdag.refits import resample_fits
 from diffdag.tables.align import Tables, align_tables
 from diffdag.trust.resampling import Drawing, Resamples, _drawn, resample_tables
@@ -61,7 +61,7 @@ def test_a_fit_is_the_fit_of_the_rows_it_drew():
     """With the penalties of the fit to all rows; so few variables are searched in full."""
     found = resample_fits(*TABLES, fits=4, model=dd.DifferenceDAG(rng=5, n_jobs=1))
     names, options = found.names, ModelOptions(rng=5)
-    penalties = prepare(align_tables(*TABLES), options).inflation
+    penalties = inflation_of(prepare(align_tables(*TABLES), options), options)
     drawing = Drawing.of(names, "bootstrap", (250, 301), 5)
     for number in range(4):
         (one, two), _ = _drawn(number, (250, 301), drawing)

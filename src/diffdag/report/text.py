@@ -33,6 +33,7 @@ INTERNAL = {
     "starts_at_optimum",
     "score",
     "confidence_fits",
+    "penalty_inflation",
 }
 
 
