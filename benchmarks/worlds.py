@@ -361,7 +361,6 @@ TERMS = {
     "arrow": (
         Term("odds of the arrow in varied fits", 1, lambda claim: arrow_odds(claim, "varied_")),
         Term("not settled", -1, lambda claim: 1.0 - claim["settled"]),
-        Term("checks of the form that fail", -1, failed_form),
         Term("noise of both ends changed", -1, lambda claim: claim["source_noise"] * claim["target_noise"]),
     ),
 }
