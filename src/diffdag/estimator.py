@@ -71,9 +71,9 @@ class DifferenceDAG:
     missing : {"error", "drop"}, default "error"
         What to do about rows with missing values.
     resamples : int, optional
-        Resamples of both tables to fit, 200 say: half of them bootstrap samples, from which each change gets
-        the probability that it is right (docs/trust.md), half of them halves of the rows in complementary
-        pairs, for a bound on false pairs (``result_.stability``).
+        Resamples of both tables to fit, 200 say: three of four are bootstrap samples, from which each change
+        gets the probability that it is right (docs/trust.md), the others halves of the rows in complementary
+        pairs, for a bound on false pairs (``result_.stability``). There are fewer where more change nothing.
     fdr : float, optional
         Report only edges of which no more than this share is expected to be false, 0.05 say. Asks for 200
         resamples unless `resamples` says how many.

@@ -19,13 +19,13 @@ from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag.ordersearch.penalty import Inflation
 
 # Pairs of samples of each table, and random orders that gains are looked at along.
-SPLITS, ORDERS = 20, 4
+SPLITS, ORDERS = 25, 4
 # Of longer tables so many rows are taken, evenly spaced.
 LONGEST = 2_000
 # Rows for a variable; where there are fewer, variables are left out at random, and so they are beyond MOST.
 ROWS_PER_VARIABLE, MOST = 3, 60
-# Ratios up to this are chance of the samples.
-TOLERANCE = 1.15
+# Ratios up to this, or within so many standard errors of one, are chance of the samples.
+TOLERANCE, ERRORS = 1.15, 2.5
 # Excess kurtosis of a column from which its tails are named as a reason.
 HEAVY = 3.0
 # What keeps sums of products of a sample positive definite, in units of the variance of a column.
@@ -41,9 +41,12 @@ class Chance(NamedTuple):
 
     @property
     def inflation(self) -> Inflation:
-        """What the penalties are multiplied by: the ratio of the medians."""
-        ratios = np.median(self.rows, axis=0) / np.median(self.gaussian, axis=0)
-        return Inflation(*np.where(ratios > TOLERANCE, ratios, 1.0).tolist())
+        """What the penalties are multiplied by: the ratio of the means, where it is clearly above one."""
+        means = [gains.mean(axis=0) for gains in self]
+        errors = [gains.var(axis=0) / len(gains) / mean**2 for gains, mean in zip(self, means, strict=True)]
+        ratios = means[0] / means[1]
+        clear = np.log(ratios) > ERRORS * np.sqrt(errors[0] + errors[1])
+        return Inflation(*np.where(clear & (ratios > TOLERANCE), ratios, 1.0).tolist())
 
 
 def see_chance(tables: Sequence[FloatArray], rng: np.random.Generator, splits: int = SPLITS) -> Chance:
@@ -70,6 +73,7 @@ def _gains_of(
         rows = rows[:, rng.choice(rows.shape[1], most, replace=False)]
     scale = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    rows *= np.where((rows**3).sum(axis=0) < 0, -1.0, 1.0)  # a column turned round is the same column
     p = rows.shape[1]
     root = np.linalg.cholesky(rows.T @ rows / n + RIDGE * np.eye(p))
     places = np.array([rng.permutation(p) for _ in range(ORDERS)])
