@@ -12,17 +12,23 @@ import diffdag as dd
 
 without, drug = dd.load_sachs_pair("u0126")
 result = dd.DifferenceDAG().fit(without, drug, labels=("without", "u0126")).result_
+arrows = result.edges[result.edges["directed"]].head(2)
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-result.plot_edge("Erk", "PKA", axes[0])
-result.plot_edge("JNK", "P38", axes[1])
+fig, axes = plt.subplots(1, len(arrows), figsize=(5.5 * len(arrows), 4.5), layout="constrained", squeeze=False)
+for ax, source, target in zip(axes[0], arrows["source"], arrows["target"], strict=True):
+    result.plot_edge(source, target, ax)
 plt.show()
 
 # %%
-# On the left a change that nobody can overlook: with the drug, PKA follows Erk. On the right a small
-# one: the line is steeper with the drug, but both clouds are wide. Its confidence is lower, too.
-#
+# Two things to look for. Do the slopes differ by more than the clouds are wide? And do both clouds lie over
+# the same range of the cause? If they do not, a bend in one and the same curve looks like two slopes;
+# ``support`` is then ``range`` or ``unclear``.
+
+arrows[["source", "target", "change", "delta", "stderr", "support"]].round(2)
+
+# %%
 # The lines are there for your own pictures as well:
 
-scatter = result.scatter_of("Erk", "PKA")
-print(f"slopes {scatter.first.slope:.2f} and {scatter.second.slope:.2f}")
+for source, target in zip(arrows["source"], arrows["target"], strict=True):
+    scatter = result.scatter_of(source, target)
+    print(f"{source} -> {target}: slopes {scatter.first.slope:.2f} and {scatter.second.slope:.2f}")
