@@ -293,7 +293,7 @@ def test_one_and_two_threads_give_the_same_bytes():
         both = [dd.Moments.from_array(table) for table in tables]
         print([part.scatter.tobytes().hex()[::97] for part in both])
         print(dd.precision_difference(*both, method="dtrace", penalty=0.5).matrix.tobytes().hex()[::97])
-        few = dd.simulate_pair(p=600, neighbours=2, changes=9, weights=(0.8, 1.0), rng=900403)
+        few = dd.simulate_pair(p=300, neighbours=2, changes=9, weights=(0.8, 1.0), rng=900403)
         tables = few.first.sample(150, rng=1), few.second.sample(120, rng=2)
         for method in ("dantzig", "dtrace"):
             print(dd.precision_difference(*tables, method=method, penalty=0.7).entries.data.tobytes().hex())

@@ -145,14 +145,14 @@ def test_changed_variances_agree_with_the_literal_algorithm(seed):
 def test_samples_recover_the_difference_exactly_where_epsilon_is_at_least_a_tenth(C):
     n = floor(exp(C) * log(10))
     exact = 0
-    for seed in range(20):
+    for seed in range(10):
         rng = np.random.default_rng([650_000, C, seed])
         pair = simulate_pair(10, neighbours=6, min_epsilon=0.1, rng=rng)
         drawn = pair.first.sample_moments(n, rng), pair.second.sample_moments(n, rng)  # as if from n rows
         result = DifferenceDAG(method="paper").fit_moments(*drawn).result_
         found = {(e.source, e.target) for e in result.edge_list if e.directed}
         exact += found == pair.edges and len(found) == len(result.edge_list)
-    assert exact >= 18
+    assert exact >= 9
 
 
 def test_order_peels_zero_diagonals_and_stops_at_the_unresolved():

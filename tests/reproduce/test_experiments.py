@@ -59,15 +59,13 @@ def test_a_killed_run_continues_and_ends_the_same(undisturbed, tmp_path):
     wanted = (undisturbed / "figure2.csv").read_bytes()
     journal = tmp_path / "figure2.journal"
     moments = random.Random(time.time_ns())  # noqa: S311 - a different moment each time, on purpose
-    for kill in range(2):
-        before = rows_in(journal)
-        process = reproduce(tmp_path)
-        while rows_in(journal) <= before + 3 and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(moments.uniform(0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert rows_in(journal) > before, f"nothing was kept before kill {kill}"
+    process = reproduce(tmp_path)
+    while rows_in(journal) <= 3 and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(moments.uniform(0, 0.3))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert rows_in(journal) > 0, "nothing was kept"
     with journal.open("ab") as file:
         file.write(b'{"kind": "filtered", "C": 5, "pai')  # a row in flight
     process = reproduce(tmp_path, SMALL)
