@@ -27,9 +27,11 @@ def accuracy(pairs, *setting, **options):
     return np.mean(scores, axis=0)
 
 
-@pytest.mark.parametrize(("n", "f1", "exact"), [(341, 0.87, 0.6), (2525, 0.97, 0.88), (18658, 0.99, 0.95)])
-def test_dense_models_of_ten_variables(n, f1, exact):
-    assert (accuracy(30, 10, 6, n) >= (f1, exact)).all()
+@pytest.mark.parametrize(
+    ("n", "pairs", "f1", "exact"), [(341, 150, 0.88, 0.65), (2525, 30, 0.98, 0.9), (18658, 30, 0.995, 0.97)]
+)
+def test_dense_models_of_ten_variables(n, pairs, f1, exact):
+    assert (accuracy(pairs, 10, 6, n) >= (f1, exact)).all()
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.3, 0.5])
@@ -39,16 +41,16 @@ def test_noise_variances_may_differ(spread):
 
 
 def test_thirty_variables():
-    assert accuracy(3, 30, 20, 1000, change=0.02)[0] >= 0.93
+    assert accuracy(4, 30, 20, 1000, change=0.02)[0] >= 0.95
 
 
 @pytest.mark.parametrize("n", [100, 1000])
 def test_nothing_changed_nothing_found(n):
     alarms = 0
-    for k in range(60):
+    for k in range(120):
         _, moments = draw(k, 10, 6, n, change=0)
         alarms += bool(DifferenceDAG().fit_moments(*moments).result_.edge_list)
-    assert alarms <= 7  # 5 %, and chance
+    assert alarms <= 12  # 5 %, and chance
 
 
 # Corners in which it once failed

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from studies import ROOT
+from studies import benchmark_modules
 
 import diffdag as dd
 from diffdag.precision.problem import standardise
@@ -34,13 +33,8 @@ TINY = {
 @pytest.fixture(scope="module")
 def suite():
     """The modules of the folder, which import each other by their plain names."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield {name: importlib.import_module(name) for name in NAMES}
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in NAMES:
-            sys.modules.pop(name, None)
+    with benchmark_modules(NAMES) as found:
+        yield found
 
 
 @pytest.fixture

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
-from studies import ROOT
+from studies import benchmark_modules
 
 NAMES = ("broken_worlds", "record", "measure", "worlds")
 
 
 @pytest.fixture(scope="module")
 def modules():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        yield {name: importlib.import_module(name) for name in NAMES}
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
-        for name in NAMES:
-            sys.modules.pop(name, None)
+    with benchmark_modules(NAMES) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

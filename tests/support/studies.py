@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -13,6 +18,18 @@ from diffdag.tables.moments import Moments
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+
+
+@contextmanager
+def benchmark_modules(names: Sequence[str]) -> Iterator[dict[str, ModuleType]]:
+    """Modules of the folder of benchmarks, which import each other by their plain names."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+        for name in names:
+            sys.modules.pop(name, None)
 
 
 def study(
