@@ -79,6 +79,7 @@ def one_set(task: tuple[str, int], seed: int, resamples: int, most: int) -> Row:
             "directed": edge.directed,
             "pair": data.truth.pair(edge.source, edge.target),
             "arrow": data.truth.arrow(edge.source, edge.target) if edge.directed else None,
+            "near": frozenset((edge.source, edge.target)) in data.truth.neighbours,
             "features": claim_features(data, result, edge),
         }
         for edge in result.edge_list
@@ -126,6 +127,8 @@ def claim_features(data: DataSet, result: dd.DifferenceResult, edge: Edge) -> Ro
         "stated_direction": edge.direction,
         "z": rounded(abs(edge.delta) / edge.stderr) if edge.delta is not None and edge.stderr else None,
         "robust_z": rounded(robust_z(both, j, i)),
+        "size": rounded(abs(edge.size)) if edge.size is not None else None,
+        "partial": rounded(max(abs(partial(rows, j, i)) for rows in both)),
         "margin": as_number(result.settings.get("margins", {}).get(f"{edge.source} -> {edge.target}")),
         "settled": float(edge.settled),
         "gain": float(edge.gain_of is not None),
@@ -196,6 +199,12 @@ def robust_z(both: tuple[np.ndarray, ...], source: int, target: int) -> float:
         slopes.append(slope)
         errors.append(np.sum((left[0] * (left[1] - slope * left[0])) ** 2) / size**2)
     return float(abs(slopes[0] - slopes[1]) / np.sqrt(sum(errors)))
+
+
+def partial(rows: np.ndarray, one: int, other: int) -> float:
+    """Correlation of two columns given all others."""
+    precision = np.linalg.pinv(np.cov(rows, rowvar=False))
+    return float(-precision[one, other] / np.sqrt(precision[one, one] * precision[other, other]))
 
 
 def moved_by(both: tuple[np.ndarray, ...], k: int) -> float:

@@ -230,6 +230,13 @@ class _Comparison:
         first, second = pipeline.moments_of(self.tables, options, screened.members)
         return replace(self, prepared=replace(self.prepared, first=first, second=second, screened=screened))
 
+    def controlled(self, options: ModelOptions, callback: ProgressCallback | None) -> _Comparison:
+        """The comparison with penalties that fits to random halves bear out, where these are asked for."""
+        if self.tables is None:
+            return self
+        prepared = pipeline.controlled(self.prepared, self.tables, options, self.wanted, callback)
+        return replace(self, prepared=prepared)
+
     def result(self, options: ModelOptions, callback: ProgressCallback | None) -> DifferenceResult:
         """The result, along the common order if there is one, with all that `fit` adds to it."""
         fit = pipeline.search(self.prepared, options, callback, optimum=self.optimum)
@@ -248,6 +255,7 @@ def _search(
 ) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
     steps = _screen(steps, options, callback)
+    steps = [step.controlled(options, callback) for step in steps]
     settings, problems = options.order_settings(callback), []
     for step in steps:
         pipeline.validate(step.prepared, step.labels)

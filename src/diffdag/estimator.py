@@ -83,6 +83,10 @@ class DifferenceDAG:
     intervals : "split", optional
         ``"order"`` only: find the changes on half of the rows and measure them on the others, for standard
         errors and 95 % intervals (``low``, ``high``) that account for the search.
+    controls : int, optional
+        ``"order"`` only: fits to random halves of each table in turn, in which nothing differs, 100 say. What
+        they find is false, and is said in a note; where more than 5 % of them find anything, penalties are
+        raised until no more do.
     stored_rows : int, optional
         Rows of each table that the result, and so its report, may hold to show what the changed edges look
         like; 150 if left out, 0 for none.
@@ -135,6 +139,7 @@ class DifferenceDAG:
         fdr: float | None = None,
         permutations: int | None = None,
         intervals: Literal["split"] | None = None,
+        controls: int | None = None,
         stored_rows: int | None = None,
         rng: np.random.Generator | int | None = None,
         n_jobs: int | None = None,
@@ -156,6 +161,7 @@ class DifferenceDAG:
         self.fdr = fdr
         self.permutations = permutations
         self.intervals = intervals
+        self.controls = controls
         self.stored_rows = stored_rows
         self.rng = rng
         self.n_jobs = n_jobs
@@ -247,7 +253,7 @@ class DifferenceDAG:
         """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
         Options that act on rows, `covariance` and `effective_samples`, are not used; `resamples`, `fdr`,
-        `permutations` and `intervals` are refused.
+        `permutations`, `intervals` and `controls` are refused.
 
         Parameters
         ----------
@@ -286,7 +292,7 @@ class DifferenceDAG:
 
     def assessment(self, journal: str | PathLike[str] | None) -> Assessment:
         """Return what a result is examined with, checked."""
-        names = ("resamples", "fdr", "permutations", "intervals", "stored_rows")
+        names = ("resamples", "fdr", "permutations", "intervals", "controls", "stored_rows")
         path = Path(journal) if isinstance(journal, PathLike) else journal
         return Assessment(**{name: getattr(self, name) for name in names}, journal=path)
 

@@ -50,6 +50,7 @@ from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
+from diffdag.trust.controls import Controls, control_tables
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
@@ -171,6 +172,7 @@ class Prepared:
     notes: tuple[str, ...] = ()  # what a user should know about the rows
     tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
     inflation: Inflation | None = None  # of penalties, by what chance gains on the rows; None if not yet seen
+    controls: Controls | None = None  # what fits to random halves of one table found
 
     @property
     def rows(self) -> tuple[FloatArray, FloatArray] | None:
@@ -293,6 +295,25 @@ def inflation_of(prepared: Prepared, options: ModelOptions) -> Inflation:
     return see_chance(prepared.rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
 
 
+def controlled(
+    prepared: Prepared,
+    tables: Tables,
+    options: ModelOptions,
+    wanted: Assessment,
+    callback: ProgressCallback | None = None,
+) -> Prepared:
+    """See what fits to random halves of one table find, and raise penalties where that is too much."""
+    if wanted.controls is None:
+        return prepared
+    validate(prepared)
+    inflation = inflation_of(screened_to_fit(prepared, options), options)
+    refit = replace(Refit.of(options), inflation=inflation)
+    seed = np.random.default_rng(options.seed).spawn(2)[1]
+    controls = control_tables(tables, refit.at, wanted.controls, seed, options.n_jobs, callback)
+    notes, inflation = (*prepared.notes, controls.note), inflation.times(controls.multiple)
+    return replace(prepared, notes=notes, inflation=inflation, controls=controls)
+
+
 def search(
     prepared: Prepared,
     options: ModelOptions,
@@ -369,6 +390,10 @@ class Refit:
             prepared = screened_to_fit(prepared, options).leaving_out(out)
         return search(prepared, options, starts=self.starts).claims(self.moved)
 
+    def at(self, tables: Tables, rng: np.random.Generator, multiple: float) -> Claims:
+        """Fit two aligned tables with penalties times a multiple."""
+        return replace(self, inflation=(self.inflation or NONE).times(multiple))(tables, rng)
+
 
 def effective_rows(tables: Tables, options: ModelOptions) -> tuple[int, int]:
     """How many independent rows each table is worth."""
@@ -401,7 +426,8 @@ def assess(
     """
     found = add_stand_ins(fit.difference, fit) if fit.method == "order" else fit.difference
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
-    settings = {**found.settings, **options.knowledge, **covariance}
+    controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
+    settings = {**found.settings, **options.knowledge, **covariance, **controls}
     readings = read_edges(fit, tables, options.covariance)
     result = replace(
         found,
@@ -563,7 +589,7 @@ def fit_tables(
     if wanted.intervals is not None:
         tables, held_out = split_rows(tables, options.rng)
     check_journals(tables, options, wanted)
-    prepared = prepare(tables, options, callback)
+    prepared = controlled(prepare(tables, options, callback), tables, options, wanted, callback)
     fit = search(prepared, options, callback)
     assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
     return DifferenceResult.of(assessed)
@@ -579,7 +605,7 @@ def fit_moments(
     labels: tuple[str, str] = LABELS,
 ) -> DifferenceResult:
     """The chain for moments, as far as it needs no rows."""
-    for name in ("resamples", "fdr", "permutations", "intervals"):
+    for name in ("resamples", "fdr", "permutations", "intervals", "controls"):
         if getattr(wanted, name):
             raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     prepared = prepare_moments(first, second, options, labels)
@@ -604,6 +630,13 @@ def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
             raise InputError("split intervals need ", Option("method", "order"), "; leave them out")
         if options.effective_samples is not None:
             raise InputError("the rows of a time series cannot be split at random; leave split intervals out")
+    if wanted.controls is not None:
+        if options.method != "order":
+            raise InputError(named("controls"), " need ", Option("method", "order"), "; leave them out")
+        if options.effective_samples is not None:
+            raise InputError(
+                "the rows of a time series cannot be split at random; leave ", named("controls"), " out"
+            )
     if options.effective_samples is not None and wanted.permuted:
         if wanted.permutations:
             raise InputError(

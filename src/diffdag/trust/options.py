@@ -27,6 +27,7 @@ class Assessment:
     fdr: float | None = None  # largest expected share of false edges
     permutations: int | None = None  # for the test of no change at all
     intervals: str | None = None  # "split": changes are found on some rows and measured on the others
+    controls: int | None = None  # fits to random halves of one table, in which nothing differs
     stored_rows: int | None = None  # of each table, that the result may hold to show its edges
     journal: str | Path | None = None  # a folder that keeps finished resamples
 
@@ -35,6 +36,7 @@ class Assessment:
         check_number("fdr", self.fdr, above=0, below=1, none_ok=True)
         if self.permutations != 0:
             check_whole("permutations", self.permutations, least=LEAST_RESAMPLES - 1, none_ok=True)
+        check_whole("controls", self.controls, least=LEAST_RESAMPLES, none_ok=True)
         check_whole("stored_rows", self.stored_rows, least=0, none_ok=True)
         if self.intervals not in (None, "split"):
             raise InputError(named("intervals"), f" must be 'split'; it is {self.intervals!r}")

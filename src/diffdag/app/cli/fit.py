@@ -57,6 +57,10 @@ def fit(
     intervals: Annotated[
         str | None, typer.Option(help="split: find changes on half of the rows, measure them on the others.")
     ] = None,
+    controls: Annotated[
+        int | None,
+        typer.Option(help="Fit so many random halves of one table, 100 say: what they find is false, and is said."),
+    ] = None,
     stored_rows: Annotated[
         int | None, typer.Option(help="Rows of each table that the result may show; 150 if left out, 0: none.")
     ] = None,
@@ -74,7 +78,7 @@ def fit(
         refuse("--coordinates is for the report's view of the brain; say where the report goes with --out")
     places = _coordinates(coordinates)
     rows = {"resamples": resamples, "fdr": fdr, "permutations": permutations, "intervals": intervals}
-    rows["stored_rows"] = stored_rows
+    rows |= {"controls": controls, "stored_rows": stored_rows}
     kept = out is not None and bool(resamples or fdr)
     if reference is not None or pairwise or groups is not None:
         two = {"first": inputs.first_group, "second": inputs.second_group, "intervals": intervals}

@@ -1,0 +1,106 @@
+"""Negative controls: random halves of each table, in which nothing differs, fitted as the tables are.
+
+Penalties are set by what chance gains along some orders (`ordersearch.null_splits`). Whole searches over halves
+of the user's own rows are the proof: what they find is false. Where more than a share `LIMIT` of them find
+anything, penalties are raised until no more do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from diffdag._base.parallel import run_all
+from diffdag._base.progress import ProgressCallback, show_progress
+from diffdag._base.words import plural
+from diffdag.results.records import Claims
+from diffdag.tables.align import Tables
+
+# Share of halves that may find a change.
+LIMIT = 0.05
+# Multiples of the penalties that are tried where they do.
+MULTIPLES = tuple(round(1.25**k, 4) for k in range(13))
+
+# A fit to two tables, with penalties times a multiple.
+ControlFit = Callable[[Tables, np.random.Generator, float], Claims]
+
+
+class Controls(NamedTuple):
+    """What fits to random halves of one table claimed, and what penalties were multiplied by for it."""
+
+    halves: int
+    edges: int  # fits with an edge, with the penalties as they were; and so on
+    gain: int
+    noise: int
+    mean: int
+    multiple: float  # of the penalties, at which no more than `LIMIT` of them claim anything
+    left: int  # fits that claim something at this multiple
+
+    @property
+    def note(self) -> str:
+        """What was found where nothing differs."""
+        said = f"in {plural(self.halves, 'fit')} to random halves of one table, where nothing differs, "
+        found = [
+            f"{times} found {what}"
+            for times, what in (
+                (self.edges, "an edge"),
+                (self.gain, "a gain"),
+                (self.noise, "a noise variance"),
+                (self.mean, "an intercept"),
+            )
+            if times
+        ]
+        if self.multiple == 1:
+            return said + (", ".join(found) or "none found a change")
+        return f"{said}{', '.join(found)}; with penalties {self.multiple:.2g} times as large {self.left} do"
+
+
+def control_tables(
+    tables: Tables,
+    fit: ControlFit,
+    halves: int,
+    seed: np.random.Generator | int,
+    n_jobs: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Controls:
+    """Fit random halves of the first and of the second table in turn."""
+    seeds = np.random.default_rng(seed).integers(2**63, size=halves).tolist()
+    tasks = list(enumerate(seeds))
+    found: list[tuple[Claims, float]] = []
+    with show_progress(progress, "Fitting halves of one table", halves) as advance:
+        for _, one in run_all(_control, tasks, shared=(tables, fit), jobs=n_jobs):
+            found.append(one)
+            advance()
+    quiet = [multiple for _, multiple in found]
+    multiple = next((m for m in MULTIPLES if sum(q > m for q in quiet) <= LIMIT * halves), MULTIPLES[-1])
+    kinds = [sum(bool(claimed) for claimed in kind) for kind in zip(*(claims for claims, _ in found), strict=True)]
+    edges, noise, mean, gain = kinds
+    return Controls(halves, edges, gain, noise, mean, multiple, sum(q > multiple for q in quiet))
+
+
+def _control(task: tuple[int, int], tables: Tables, fit: ControlFit) -> tuple[Claims, float]:
+    """What is claimed of two halves of one table, and the least multiple at which nothing is."""
+    number, seed = task
+    rng = np.random.default_rng(seed)
+    both = half_tables(tables, number % 2, rng)
+    streams = rng.spawn(len(MULTIPLES))
+    as_they_are = None
+    for multiple, stream in zip(MULTIPLES, streams, strict=True):
+        claims = fit(both, stream, multiple)
+        as_they_are = as_they_are or claims
+        if not any(claims):
+            return as_they_are, multiple
+    return as_they_are or claims, math.inf
+
+
+def half_tables(tables: Tables, which: int, rng: np.random.Generator) -> Tables:
+    """Two random halves of the first or the second table."""
+    table = (tables.first, tables.second)[which]
+    rows = rng.permutation(len(table))
+    middle = len(rows) // 2
+    first, second = (table[np.sort(part)] for part in (rows[:middle], rows[middle : 2 * middle]))
+    return replace(tables, first=first, second=second, notes=(), places=(None, None))
