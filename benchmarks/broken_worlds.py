@@ -1,16 +1,18 @@
 r"""The worlds over which confidence and direction are calibrated: pairs of tables with known truth.
 
-A data set begins as two linear structural equation models that differ in no effect, in one to a dozen (few more often than many) or in one gain and,
-so that claims have something to be confused with, in noise variances and intercepts, of a few variables or of
-all. Its world then breaks one assumption of the method at a strength drawn from 0 (hardly) to 1 (badly). Real
-tables break several at once: three data sets in ten break another, and three in ten two to five others.
+A data set begins as two linear structural equation models that differ in no effect, in one to a dozen (few more
+often than many) or in one gain and, so that claims have something to be confused with, in noise variances and
+intercepts, of a few variables or of all. Its world then breaks one assumption of the method at a strength drawn
+from 0 (hardly) to 1 (badly). Real tables break several at once: three data sets in ten break another, and three
+in ten two to five others.
 
 What counts as right
 --------------------
-A *pair* of columns is right if the effect of one on the other differs between the two models. That something
-else makes their relation differ is not enough: a changed noise variance, a moved range of a bent effect,
-selection, or an unmeasured cause whose variance or mean moved. An *arrow* is right if it also points from cause
-to effect.
+A *pair* of columns is right if one acts on the other and that relation differs between the two conditions: the
+effect itself, or the straight line through it, because a range moved along a bend or because of which rows were
+kept. (Which of these it is, `support` says of each edge; `Truth.effect` tells whether it was the effect.) It is
+wrong if neither acts on the other, whatever an unmeasured cause does to both, or if only noise or other effects
+changed. An *arrow* is right if it also points from cause to effect.
 
 In the world ``proxies`` some causes have no column. A changed effect that runs through one is counted between
 the nearest columns on either side (the latent projection). If the effect of an unmeasured cause on Y changed,
@@ -22,13 +24,14 @@ leave them out. Where the cause itself has a column, a copy of it beside it is w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MOST = 10  # variables, by default: fits to resamples of more take long
+MANY, SAME = 20_000, 0.05  # rows to see whether a line differs, and by how many standard deviations at least
 OTHER_BREAKS = ((0.4, 0, 0), (0.3, 1, 1), (0.3, 2, 5))  # share of data sets, least and most other breaks
 
 
@@ -38,10 +41,14 @@ class Truth:
 
     direct: frozenset[tuple[str, str]]
     through: frozenset[tuple[str, str]]  # from a stand-in of an unmeasured cause
-    neighbours: frozenset[frozenset[str]] = frozenset()  # with an effect between them, changed or not
+    lines: frozenset[tuple[str, str]] = frozenset()  # straight lines through effects that are the same
+
+    def effect(self, one: str, other: str) -> bool:
+        """Whether the effect of one on the other, either way, differs."""
+        return bool({(one, other), (other, one)} & (self.direct | self.through))
 
     def arrow(self, source: str, target: str) -> bool:
-        return (source, target) in self.direct | self.through
+        return (source, target) in self.direct | self.through | self.lines
 
     def pair(self, one: str, other: str) -> bool:
         return self.arrow(one, other) or self.arrow(other, one)
@@ -80,9 +87,8 @@ class Plan:
     keep: Callable[[Array, NDArray[np.int64]], Array] | None = (
         None  # probability of each row to be in the table
     )
-    observe: list[Callable[[list[Array]], list[Array]]] = field(
-        default_factory=list
-    )  # rows -> what is recorded
+    observe: list[Callable[[list[Array]], list[Array]]] = field(default_factory=list)  # rows -> what is seen
+    record: list[Callable[[list[Array]], list[Array]]] = field(default_factory=list)  # -> what is written down
 
     @property
     def size(self) -> int:
@@ -132,7 +138,7 @@ def draw_plan(rng: np.random.Generator, most: int = MOST) -> Plan:
     scale = np.exp(rng.uniform(-0.4, 0.4, p)) if rng.random() < 0.5 else np.ones(p)
     plan = Plan(rng, rows, np.stack([one, one]), np.stack([scale, scale]), np.zeros((2, p)), list(range(p)))
     change_effects(plan)
-    for what, least, most_by in ((plan.scale, 0.15, 0.6), (plan.shift, 0.2, 1.2)):
+    for what, least, most_by in ((plan.scale, 0.15, 0.6), (plan.shift, 0.2, rng.choice([1.0, 3.0]))):
         if rng.random() < 0.5:
             moved = plan.some(rng.random() ** 2, 0)
             by = plan.signs(len(moved)) * rng.uniform(least, most_by, len(moved))
@@ -141,7 +147,7 @@ def draw_plan(rng: np.random.Generator, most: int = MOST) -> Plan:
 
 
 def change_effects(plan: Plan) -> None:
-    """Change some effects of the second model, few or many: added, removed, weaker, stronger or reversed; or a gain."""
+    """Change some effects of the second model, few or many, in any way; or change a gain."""
     rng, second = plan.rng, plan.weights[1]
     if rng.random() < 0.15:
         return
@@ -170,9 +176,28 @@ def truth_of(plan: Plan, names: dict[int, str]) -> Truth:
         for target in measured(plan, i, causes=False)
         if source != target
     }
-    links = [(j, i) for i, j in np.argwhere(plan.weights.any(axis=0)).tolist() if not {i, j} & plan.hidden]
-    near = frozenset(frozenset((names[j], names[i])) for j, i in links)
-    return Truth(frozenset(direct), frozenset(through - direct), near)
+    lines = {(names[j], names[i]) for j, i in changed_lines(plan)} - direct - through
+    return Truth(frozenset(direct), frozenset(through - direct), frozenset(lines))
+
+
+def changed_lines(plan: Plan) -> list[tuple[int, int]]:
+    """Effects (cause, effect) that the same straight line does not fit in both conditions, given all causes."""
+    if not plan.bends and plan.keep is None and not plan.record:
+        return []
+    tables = simulate(replace(plan, rng=np.random.default_rng(0), rows=(MANY, MANY), memory=0.0))
+    for record in plan.record:
+        tables = record(tables)
+    found = []
+    for i in (k for k in range(plan.size) if k not in plan.hidden):
+        causes = [j for j in np.flatnonzero(plan.weights[:, i].any(axis=0)).tolist() if j not in plan.hidden]
+        slopes = [
+            np.linalg.lstsq(x[:, causes] - x[:, causes].mean(0), x[:, i] - x[:, i].mean(), rcond=None)[0]
+            for x in tables
+        ]
+        spread = [np.sqrt(np.mean([x[:, k].var() for x in tables])) for k in (*causes, i)]
+        gap = np.abs(slopes[0] - slopes[1]) * np.array(spread[:-1]) / spread[-1]
+        found += [(j, i) for j, size in zip(causes, gap, strict=True) if size > SAME]
+    return found
 
 
 def measured(plan: Plan, k: int, *, causes: bool) -> set[int]:
@@ -280,7 +305,7 @@ def multiplicative(plan: Plan, strength: float) -> None:
 def move_ranges(plan: Plan) -> None:
     """Other means and variances for some variables, most of them early in the order."""
     moved = [i for k, i in enumerate(plan.order) if plan.rng.random() < 0.8 / (1 + k / 2)]
-    plan.shift[1, moved] += plan.signs(len(moved)) * plan.rng.uniform(0, 1.5, len(moved)) * plan.scale[0, moved]
+    plan.shift[1, moved] += plan.signs(len(moved)) * plan.rng.uniform(0, 3.0, len(moved)) * plan.scale[0, moved]
     plan.scale[1, moved] *= np.exp(plan.rng.uniform(-0.5, 0.5, len(moved)))
 
 
@@ -352,7 +377,7 @@ def feedback(plan: Plan, strength: float) -> None:
         plan.weights[:, j, i] = plan.signs(1)[0] * (0.2 + 0.6 * strength)
         while max(np.abs(np.linalg.eigvals(np.abs(w))).max() for w in plan.weights) > 0.8:
             plan.weights[:, j, i] *= 0.7
-    plan.sweeps = 80
+    plan.sweeps = 30
 
 
 def donors(plan: Plan, strength: float) -> None:
@@ -402,7 +427,7 @@ def counts(plan: Plan, strength: float) -> None:
             drawn.append(np.log1p(plan.rng.poisson(rate) * there))
         return drawn
 
-    plan.observe.append(count)
+    plan.record.append(count)
 
 
 def outliers(plan: Plan, strength: float) -> None:
@@ -429,7 +454,7 @@ def ties(plan: Plan, strength: float) -> None:
         sd, least = both.std(axis=0), np.quantile(both, floor, axis=0)
         return [np.maximum(np.round(x / (grid * sd)) * grid * sd, least) for x in tables]
 
-    plan.observe.append(record)
+    plan.record.append(record)
 
 
 def restless(plan: Plan, strength: float) -> None:
@@ -487,8 +512,8 @@ def draw(world: str, seed: int, number: int, most: int = MOST) -> DataSet:
     for name, strength in breaks.items():
         WORLDS[name](plan, strength)
     tables = simulate(plan)
-    for observe in plan.observe:
-        tables = observe(tables)
+    for step in (*plan.observe, *plan.record):
+        tables = step(tables)
     columns = [k for k in rng.permutation(plan.size).tolist() if k not in plan.hidden]
     names = {k: f"x{place}" for place, k in enumerate(columns)}
     first, second = (x[:, columns] for x in tables)

@@ -63,6 +63,7 @@ def one_set(task: tuple[str, int], seed: int, resamples: int, most: int) -> Row:
         "rows": [len(data.first), len(data.second)],
         "direct": sorted(data.truth.direct),
         "through": sorted(data.truth.through),
+        "lines": sorted(data.truth.lines),
         "claims": [],
         "why": "",
     }
@@ -79,7 +80,7 @@ def one_set(task: tuple[str, int], seed: int, resamples: int, most: int) -> Row:
             "directed": edge.directed,
             "pair": data.truth.pair(edge.source, edge.target),
             "arrow": data.truth.arrow(edge.source, edge.target) if edge.directed else None,
-            "near": frozenset((edge.source, edge.target)) in data.truth.neighbours,
+            "effect": data.truth.effect(edge.source, edge.target),
             "features": claim_features(data, result, edge),
         }
         for edge in result.edge_list
@@ -107,7 +108,7 @@ def set_features(data: DataSet, result: dd.DifferenceResult) -> Row:
         "edges": len(result.edge_list),
         "noises": len(result.noise_list),
         "means": len(result.mean_list),
-        "penalty_factor": as_number(result.settings.get("penalty_factor")),
+        **{f"inflation_{kind}": rounded(by) for kind, by in result.settings["penalty_inflation"].items()},
         "kurtosis": rounded(max(stats.kurtosis(part).max() for part in residual)),
     }
 
@@ -330,7 +331,7 @@ def share_right(claims: list[Row], what: str) -> str:
 
 def telling(claims: list[Row], what: str) -> Iterator[list[Any]]:
     """How far each feature alone tells right from wrong claims: chance that a right one has more of it."""
-    known = {"world", "breaks", "source", "target", "directed", "pair", "arrow", "support"}
+    known = {"world", "breaks", "source", "target", "directed", "pair", "arrow", "effect", "support"}
     measure = pair_odds if what == "pair" else arrow_odds
     sure = [claim for claim in claims if "found" in claim and measure(claim) > np.log(12)]
     for name in sorted({key for claim in claims for key in claim} - known):

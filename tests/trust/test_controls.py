@@ -78,7 +78,9 @@ def test_a_raised_penalty_is_that_of_the_fit(monkeypatch):
 
     monkeypatch.setattr(pipeline, "control_tables", lambda *_: Controls(20, 9, 0, 0, 0, 3.0, 1))
     rng = np.random.default_rng(0)
-    result = dd.DifferenceDAG(controls=20).fit(rng.standard_normal((200, 4)), rng.standard_normal((200, 4))).result_
+    result = (
+        dd.DifferenceDAG(controls=20).fit(rng.standard_normal((200, 4)), rng.standard_normal((200, 4))).result_
+    )
     assert result.settings["penalty_inflation"]["change"] == pytest.approx(3.0)
 
 
@@ -99,5 +101,5 @@ def test_controls_that_cannot_be_made_are_refused(options, said):
 def test_moments_have_no_halves():
     rng = np.random.default_rng(0)
     both = [dd.Moments.from_array(rng.standard_normal((80, 3))) for _ in range(2)]
-    with pytest.raises(dd.InputError, match="controls needs? rows"):
+    with pytest.raises(dd.InputError, match="controls"):
         dd.DifferenceDAG(controls=20).fit_moments(*both)

@@ -34,10 +34,15 @@ class Inflation(NamedTuple):
     change: float = 1.0
     variance: float = 1.0
     intercept: float = 1.0
+    level: float = 0.0  # the part of `variance` that is due to noise which depends on levels that moved
 
     def times(self, multiple: float) -> Inflation:
         """All of them once more, by the same."""
         return Inflation(*(multiple * own for own in self))
+
+    def with_level(self, level: float) -> Inflation:
+        """With so many variance penalties more for a changed variance."""
+        return self._replace(variance=self.variance + level, level=level)
 
 
 NONE = Inflation()
@@ -76,11 +81,22 @@ def penalties(
     ]
     change, variance, intercept = (
         times * own
-        for times, own in zip(inflation, (change, free / rows * np.maximum(*ratios), intercept), strict=True)
+        for times, own in zip(
+            inflation[:3], (change, free / rows * np.maximum(*ratios), intercept), strict=True
+        )
     )
     table: FloatArray = np.array([change, variance, free, intercept, change])
     table[4] += table[1] + table[3]
     return table
+
+
+def variance_penalty(n1: float, n2: float, p: int, total: int) -> float:
+    """The mean penalty of a changed variance, over numbers of predecessors, among Gaussian rows.
+
+    >>> round(variance_penalty(1e6, 1e6, 3, 10), 2)
+    7.12
+    """
+    return float(penalties(n1, n2, p, total)[1].mean())
 
 
 def _variance_ratio(n1: float, n2: float, rss1: FloatArray, rss2: FloatArray) -> FloatArray:

@@ -77,7 +77,9 @@ def control_tables(
             advance()
     quiet = [multiple for _, multiple in found]
     multiple = next((m for m in MULTIPLES if sum(q > m for q in quiet) <= LIMIT * halves), MULTIPLES[-1])
-    kinds = [sum(bool(claimed) for claimed in kind) for kind in zip(*(claims for claims, _ in found), strict=True)]
+    kinds = [
+        sum(bool(claimed) for claimed in kind) for kind in zip(*(claims for claims, _ in found), strict=True)
+    ]
     edges, noise, mean, gain = kinds
     return Controls(halves, edges, gain, noise, mean, multiple, sum(q > multiple for q in quiet))
 

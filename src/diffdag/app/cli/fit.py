@@ -59,7 +59,7 @@ def fit(
     ] = None,
     controls: Annotated[
         int | None,
-        typer.Option(help="Fit so many random halves of one table, 100 say: what they find is false, and is said."),
+        typer.Option(help="Fit so many random halves of one table, 100 say, to see what chance finds."),
     ] = None,
     stored_rows: Annotated[
         int | None, typer.Option(help="Rows of each table that the result may show; 150 if left out, 0: none.")
