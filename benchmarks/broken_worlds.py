@@ -83,6 +83,7 @@ class Plan:
         default_factory=dict
     )  # of standardised causes
     spread: Array | None = None  # how the log of each variable's noise rises with its standardised mean
+    uneven: bool = False  # whether it does so below the middle only
     sweeps: int = 1  # how often equations are evaluated: more than once where there are loops
     keep: Callable[[Array, NDArray[np.int64]], Array] | None = (
         None  # probability of each row to be in the table
@@ -229,7 +230,7 @@ def simulate(plan: Plan) -> list[Array]:
                 mean = mean + plan.weights[label, i, j] * bent(x[:, j], plan.bends.get((i, j)))
             own = plan.scale[label, i] * noise[:, i]
             if plan.spread is not None and plan.spread[i]:
-                own = own * np.exp(plan.spread[i] * np.clip(standard(mean), -3, 3))
+                own = own * np.exp(plan.spread[i] * np.clip(standard(mean), -3, 0.0 if plan.uneven else 3))
             x[:, i] = mean + own
     kept = [np.flatnonzero(label == k) for k in (0, 1)]
     if plan.keep is not None:
@@ -299,6 +300,14 @@ def multiplicative(plan: Plan, strength: float) -> None:
     plan.spread = np.where(
         plan.rng.random(plan.size) < 0.7, strength * plan.rng.uniform(0.2, 0.8, plan.size), 0
     )
+    move_ranges(plan)
+
+
+def uneven(plan: Plan, strength: float) -> None:
+    """Noise that is larger, or smaller, below the middle of a variable's range; ranges move."""
+    size = strength * plan.rng.uniform(0.3, 1.0, plan.size) * plan.signs(plan.size)
+    plan.spread = np.where(plan.rng.random(plan.size) < 0.8, size, 0)
+    plan.uneven = True
     move_ranges(plan)
 
 
@@ -477,6 +486,7 @@ WORLDS: dict[str, Break] = {
     "skew": skew,
     "bends": bends,
     "multiplicative": multiplicative,
+    "uneven": uneven,
     "hidden": hidden,
     "hidden_moves": hidden_moves,
     "covariate": covariate,

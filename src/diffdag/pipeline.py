@@ -30,8 +30,8 @@ from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
 from diffdag.ordersearch.fit import OrderSettings
-from diffdag.ordersearch.null_splits import moved_levels, see_chance
-from diffdag.ordersearch.penalty import NONE, Inflation, variance_penalty
+from diffdag.ordersearch.null_splits import see_chance
+from diffdag.ordersearch.penalty import NONE, Inflation
 from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
 from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
@@ -71,7 +71,6 @@ KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
-LEAST_FAKED = 0.1  # variance penalties that moved levels fake, up to which they are taken for none
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
 REMEDIES = (
@@ -290,18 +289,10 @@ def validate(prepared: Prepared, labels: tuple[str, str] = LABELS) -> None:
 
 
 def inflation_of(prepared: Prepared, options: ModelOptions) -> Inflation:
-    """What penalties are multiplied by: what chance gains on the rows, over what it gains on Gaussian ones.
-
-    Changed variances have to gain besides what levels that moved can fake.
-    """
+    """What penalties are multiplied by: what chance gains on the rows, over what it gains on Gaussian ones."""
     if prepared.inflation is not None or prepared.rows is None:
         return prepared.inflation or NONE
-    rng = np.random.default_rng(options.seed).spawn(1)[0]
-    inflation = see_chance(prepared.rows, rng).inflation
-    counts = prepared.first.n, prepared.second.n
-    faked = moved_levels(prepared.rows, counts, rng)
-    unit = variance_penalty(*counts, len(prepared.first.names), len(prepared.names))
-    return inflation.with_level(faked / unit if faked > LEAST_FAKED * unit else 0.0)
+    return see_chance(prepared.rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
 
 
 def controlled(
@@ -391,9 +382,11 @@ class Refit:
             "moved": "all" if self.moved is None else "claimed",
         }
 
-    def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
-        """Fit two aligned tables, with some columns left out."""
-        options = replace(self.options, rng=rng)
+    def __call__(
+        self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = (), *, equal: bool = False
+    ) -> Claims:
+        """Fit two aligned tables, with some columns left out, or noise variances taken for equal."""
+        options = replace(self.options, rng=rng, noise="equal" if equal else self.options.noise)
         prepared = prepare(tables, options, inflation=self.inflation)
         if out:
             prepared = screened_to_fit(prepared, options).leaving_out(out)

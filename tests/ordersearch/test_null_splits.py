@@ -62,7 +62,7 @@ def test_more_variables_than_rows_and_columns_that_hardly_vary_are_no_trouble():
     wide = rng.standard_normal((30, 200))
     rare = (rng.random((200, 5)) < 0.02) * rng.standard_normal((200, 5))
     for table in (wide, rare):
-        assert all(1 <= times < np.inf for times in see_chance([table, table], rng).inflation[:3])
+        assert all(1 <= times < np.inf for times in see_chance([table, table], rng).inflation)
 
 
 def test_heavy_columns_are_named_the_heaviest_first():

@@ -462,23 +462,14 @@ def _described(fit: OrderFit) -> dict[str, object]:
     }
 
 
-def _inflation(fit: OrderFit) -> Iterator[str]:
+def _inflation(fit: OrderFit) -> str:
     """What chance in the rows multiplies penalties by, and why."""
-    *chance, level = fit.settings.inflation
-    chance[1] -= level
-    kinds = zip(("effects", "noise variances", "intercepts"), chance, strict=True)
-    if level:
-        yield (
-            "noise is larger at some levels than at others, and levels moved, which fakes changed noise "
-            f"variances: penalties of these are {fit.settings.inflation.variance:.2g} times as large"
-        )
-    if max(chance) <= 1:
-        return
+    kinds = zip(("effects", "noise variances", "intercepts"), fit.settings.inflation, strict=True)
     said = " and ".join(f"{times:.2g} times for {what}" for what, times in kinds if times > 1)
     heavy = [] if fit.rows is None else heavy_columns(fit.rows, fit.first.names)
     why = f"heavy tails or many zeros in {join_names(heavy)}" if heavy else "how these rows are spread"
     remedy = "; a logarithm, or covariance 'winsorised', would find more" if heavy else ""
-    yield f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}{remedy}"
+    return f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}{remedy}"
 
 
 def _agreement(fit: OrderFit) -> str:
@@ -504,8 +495,8 @@ def _notes(fit: OrderFit) -> Iterator[str]:
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
-    if fit.rows is not None:
-        yield from _inflation(fit)
+    if fit.settings.inflation != NONE:
+        yield _inflation(fit)
     if fit.fallen:
         said = join_names(f"{names[j]} -> {names[i]}" for i, j in sorted(fit.fallen))
         yield f"{said} is not listed: the search found it, but a few rows carry it"

@@ -6,10 +6,6 @@ zeros, ties and nearly collinear columns carry chance; the same gains between sa
 with the same covariances tell how far the penalties expect it to go. The penalties are multiplied by the ratio,
 where it is above one. Samples are drawn with replacement, as large as the table: halves would hide what a
 single row can do among all.
-
-Noise whose size depends on the level of a variable fakes a changed variance where levels moved. Halves of one
-table, the rows in which the causes of a variable put it below its median and above it, differ in no mechanism
-either: how the variance of what is left differs between them tells what the distance of the two tables fakes.
 """
 
 from __future__ import annotations
@@ -35,8 +31,6 @@ HEAVY = 3.0
 # What keeps sums of products of a sample positive definite, in units of the variance of a column.
 RIDGE = 1e-9
 TINY = 1e-12
-# Distances of levels up to which ratios of variances are extrapolated, in distances of two halves.
-FARTHEST = 2.0
 
 
 class Chance(NamedTuple):
@@ -126,63 +120,6 @@ def largest_gains(first: FloatArray, second: FloatArray, places: IntArray) -> Fl
     apart = n1 * np.log(middle / inner) + n2 * np.log((1 - middle) / (1 - inner))
     variances = free[:, 1:] / (n1 + n2) * apart / 2
     return np.array([gains[:, :, 1:].max(), variances.max(), gains[:, :, 0].max()])
-
-
-def moved_levels(tables: Sequence[FloatArray], counts: Sequence[float], rng: np.random.Generator) -> float:
-    """What moved levels gain by chance as changes of variance, on average over variables and orders.
-
-    Along an order, x = f + e with f what the predecessors explain. With L the log ratio of the variances of e
-    in the upper and in the lower half by f, less one standard error (by fourth moments), d the distance of the
-    means of f there and D that of the means of x in the two tables, a moved level fakes a log ratio of L D / d
-    between these, with D / d up to `FARTHEST`. Its gain is ``n1 n2 / (n1 + n2) (L D / d)^2 / 4``, to second
-    order.
-
-    >>> rng = np.random.default_rng(0)
-    >>> cause, noise = rng.normal(size=(2, 2, 1000))
-    >>> tables = [np.column_stack([x + 1.5 * k, x + 1.5 * k + e]) for k, (x, e) in enumerate(zip(cause, noise))]
-    >>> moved_levels(tables, (1000, 1000), rng) < 1
-    True
-    >>> for table in tables:
-    ...     table[:, 1] = table[:, 0] + np.exp(table[:, 0] / 2) * rng.normal(size=1000)
-    >>> moved_levels(tables, (1000, 1000), rng) > 20
-    True
-    """
-    rows = [table[:: 1 + (len(table) - 1) // LONGEST] for table in tables]
-    most = max(2, min(*(len(own) // ROWS_PER_VARIABLE for own in rows), MOST))
-    if rows[0].shape[1] > most:
-        some = rng.choice(rows[0].shape[1], most, replace=False)
-        rows = [own[:, some] for own in rows]
-    scale = np.sqrt(np.mean([own.var(axis=0) for own in rows], axis=0))
-    scale[scale == 0] = 1.0
-    apart = (rows[1].mean(axis=0) - rows[0].mean(axis=0)) / scale
-    centred = [(own - own.mean(axis=0)) / scale for own in rows]
-    faked = []
-    for _ in range(ORDERS):
-        order = rng.permutation(len(scale))
-        for ratios, distance in (_by_level(own[:, order]) for own in centred):
-            far = np.abs(apart[order[1:]]) / np.maximum(distance, TINY)
-            faked.append(ratios * np.minimum(far, FARTHEST))
-    first, second = counts
-    return float(first * second / (first + second) * np.mean(np.square(faked)) / 4)
-
-
-def _by_level(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log ratios of the variances of what is left of each column but the first, above its median level and
-    below it, less their errors; and the distance of these levels.
-    """
-    n, p = rows.shape
-    root = np.linalg.cholesky(rows.T @ rows / n + RIDGE * np.eye(p))
-    left = np.linalg.solve(root, rows.T)[1:] * np.diag(root)[1:, None]
-    level = rows.T[1:] - left
-    high = level > np.median(level, axis=1)[:, None]
-    sizes = np.maximum([(~high).sum(axis=1), high.sum(axis=1)], 1)
-    squares = np.square(left)
-    low_part, high_part = ((squares * part).sum(axis=1) for part in (~high, high))
-    log = np.log(np.maximum(high_part / sizes[1], TINY) / np.maximum(low_part / sizes[0], TINY))
-    fourth = np.square(squares).mean(axis=1) / np.maximum(squares.mean(axis=1), TINY) ** 2
-    error = np.sqrt(np.maximum(fourth - 1, 0) * (1 / sizes).sum(axis=0))
-    distance = (level * high).sum(axis=1) / sizes[1] - (level * ~high).sum(axis=1) / sizes[0]
-    return np.maximum(np.abs(log) - error, 0), distance
 
 
 def heavy_columns(tables: Sequence[FloatArray], names: Sequence[str]) -> list[str]:

@@ -34,15 +34,10 @@ class Inflation(NamedTuple):
     change: float = 1.0
     variance: float = 1.0
     intercept: float = 1.0
-    level: float = 0.0  # the part of `variance` that is due to noise which depends on levels that moved
 
     def times(self, multiple: float) -> Inflation:
         """All of them once more, by the same."""
         return Inflation(*(multiple * own for own in self))
-
-    def with_level(self, level: float) -> Inflation:
-        """With so many variance penalties more for a changed variance."""
-        return self._replace(variance=self.variance + level, level=level)
 
 
 NONE = Inflation()
@@ -81,9 +76,7 @@ def penalties(
     ]
     change, variance, intercept = (
         times * own
-        for times, own in zip(
-            inflation[:3], (change, free / rows * np.maximum(*ratios), intercept), strict=True
-        )
+        for times, own in zip(inflation, (change, free / rows * np.maximum(*ratios), intercept), strict=True)
     )
     table: FloatArray = np.array([change, variance, free, intercept, change])
     table[4] += table[1] + table[3]
@@ -91,7 +84,7 @@ def penalties(
 
 
 def variance_penalty(n1: float, n2: float, p: int, total: int) -> float:
-    """The mean penalty of a changed variance, over numbers of predecessors, among Gaussian rows.
+    """The mean penalty of a changed variance, over numbers of predecessors.
 
     >>> round(variance_penalty(1e6, 1e6, 3, 10), 2)
     7.12

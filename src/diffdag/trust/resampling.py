@@ -197,8 +197,10 @@ class Refit(Protocol):
     def about(self) -> dict[str, str]:
         """What the fit depends on, besides rows and random numbers; ``"required"`` may be known later."""
 
-    def __call__(self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = ()) -> Claims:
-        """Fit two aligned tables, with some columns left out."""
+    def __call__(
+        self, tables: Tables, rng: np.random.Generator, out: Sequence[int] = (), *, equal: bool = False
+    ) -> Claims:
+        """Fit two aligned tables, with some columns left out, or noise variances taken for equal."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +348,7 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, refit: Refit, d
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit to all rows has warned already
-            claims = refit(varied.tables, search, varied.out)
+            claims = refit(varied.tables, search, varied.out, equal=varied.equal)
     except (ValueError, ArithmeticError) as error:  # also what so few distinct rows make of the arithmetic
         return {**row, "edges": [], "noise": [], "mean": [], "gain": [], "why": str(error)}
     place = {name: k for k, name in enumerate(drawing.names)}

@@ -2,8 +2,8 @@
 
 Resampled rows show what chance does to a result. What is wrong with the model, chance does not show: all
 resamples share it. A change of a mechanism should survive it if other columns were not measured, if values far
-out count for less, and if rows of extreme values are missing; what passes for one because of a hidden cause, a
-heavy tail or a bend often does not.
+out count for less, if rows of extreme values are missing, and if noise variances are taken for equal; what
+passes for one because of a hidden cause, a heavy tail, a bend or noise that depends on a level often does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from diffdag._base.arrays import FloatArray
 from diffdag.tables.align import Tables
 
-LEFT_OUT, WINSORISED, TRIMMED = "columns left out", "winsorised", "range trimmed"
+LEFT_OUT, WINSORISED, TRIMMED, EQUAL = "columns left out", "winsorised", "range trimmed", "noise equal"
 # Shares: of the columns left out, of the values beyond which others are pulled in on either side, and of a
 # column's values beyond which rows are left out on either side, at most.
 COLUMNS_OUT, TAILS, RANGE = (0.1, 1 / 3), (0.01, 0.05), 0.15
@@ -32,13 +32,20 @@ class Varied:
     how: str = ""  # empty if nothing was
     out: tuple[int, ...] = ()
 
+    @property
+    def equal(self) -> bool:
+        """Whether noise variances are to be taken for equal."""
+        return self.how == EQUAL
+
 
 def vary(tables: Tables, number: int, random: np.random.Generator) -> Varied:
-    """Vary the specification in one of three ways, by turns."""
-    ways = (LEFT_OUT, WINSORISED, TRIMMED) if len(tables.names) >= FEWEST else (WINSORISED, TRIMMED)
+    """Vary the specification in one of four ways, by turns."""
+    ways = (LEFT_OUT, WINSORISED, TRIMMED, EQUAL)[len(tables.names) < FEWEST :]
     how = ways[number % len(ways)]
     if how == LEFT_OUT:
         return Varied(tables, how, _some_columns(len(tables.names), random))
+    if how == EQUAL:
+        return Varied(tables, how)
     changed = _winsorised(tables, random) if how == WINSORISED else _trimmed(tables, random)
     return Varied(changed, how)
 

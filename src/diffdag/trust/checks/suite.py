@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
 from diffdag.tables.robust import Covariance
+from diffdag.trust.checks.levels import check_levels
 from diffdag.trust.checks.measurement_error import check_error
 from diffdag.trust.checks.moments_checks import (
     check_condition,
@@ -64,6 +65,7 @@ def check_tables(
         return (*checks, *(check for check in few if check is not None))
     found = (
         check_normality(view, resampled=resampled),
+        check_levels(view, fit),
         check_range(readings),
         check_independence(view, tables, effective=effective),
         check_duplicates(tables),
