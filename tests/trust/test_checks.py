@@ -18,6 +18,7 @@ from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.search import Problem, walk_from
 from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
 from diffdag.tables.align import align_tables
+from diffdag.trust.checks.levels import by_level
 from diffdag.trust.checks.moments_checks import (
     check_condition,
     check_means,
@@ -47,7 +48,7 @@ MOMENTS_ONLY = [
     "reversals",
     "measurement error",
 ]
-ROWS = ["normality", "range", "independent rows", "duplicated rows", "outliers"]
+ROWS = ["normality", "noise levels", "range", "independent rows", "duplicated rows", "outliers"]
 
 
 def checked(first, second, **options):
@@ -163,6 +164,39 @@ def test_heavy_tails_and_skewness_are_seen():
     assert not light.passed
     assert "winsorised" not in light.message
     assert checked(*draw(noise="student")[1], covariance="winsorised")["normality"].value > heavy.value
+
+
+def levels(moved: float, uneven: float, seed: int, n: int = 800):
+    """Two tables of a chain whose noise grows with the level of its variables, which moved."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for shift in (0.0, moved):
+        rows = np.zeros((n, 4))
+        for k in range(4):
+            level = shift * (k == 0) + (rows[:, k - 1] if k else 0.0)
+            rows[:, k] = level + np.exp(uneven * np.clip(level, -3, 3)) * rng.standard_normal(n) * (
+                1 - 0.3 * (k > 0)
+            )
+        tables.append(rows)
+    return tables
+
+
+def test_noise_that_depends_on_moved_levels_is_seen():
+    fires = sum(not checked(*levels(1.5, 0.4, seed))["noise levels"].passed for seed in range(10))
+    assert fires >= 9
+    for moved, uneven in ((1.5, 0.0), (0.0, 0.4), (0.0, 0.0)):
+        assert all(checked(*levels(moved, uneven, seed))["noise levels"].passed for seed in range(10))
+
+
+def test_a_level_fakes_the_ratio_of_variances_that_it_has():
+    first, _ = levels(0.0, 0.4, 1, n=200_000)
+    part = _part(first, len(first), np.arange(len(first)))
+    ratio, distance = by_level(part)
+    x, y = first[:, 0] - first[:, 0].mean(), first[:, 1] - first[:, 1].mean()
+    left, high = y - x * (x @ y) / (x @ x), x > np.median(x)
+    assert ratio[0] == pytest.approx(np.log(left[high].var() / left[~high].var()), abs=0.05)
+    level = x * (x @ y) / (x @ x) / y.std()
+    assert distance[0] == pytest.approx(level[high].mean() - level[~high].mean(), rel=1e-6)
 
 
 def test_a_trifle_in_many_rows_is_no_alarm():

@@ -14,7 +14,7 @@ from diffdag.pipeline import ModelOptions, Refit, inflation_of, prepare, search
 from diffdag.refits import resample_fits
 from diffdag.tables.align import Tables, align_tables
 from diffdag.trust.resampling import Drawing, Resamples, _drawn, resample_tables
-from diffdag.trust.variation import LEFT_OUT, TRIMMED, WINSORISED, vary
+from diffdag.trust.variation import EQUAL, LEFT_OUT, TRIMMED, WINSORISED, vary
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=840_200)
 TABLES = PAIR.first.sample(250, rng=1), PAIR.second.sample(301, rng=2)
@@ -292,6 +292,18 @@ class TestVariedSpecifications:
             assert any(
                 ((gone[:, k] < after[:, k].min()) | (gone[:, k] > after[:, k].max())).all() for k in range(12)
             )
+
+    def test_noise_variances_are_taken_for_equal(self):
+        varied = self.vary(3)
+        assert (varied.how, varied.equal, varied.tables) == (EQUAL, True, self.tables)
+        assert not self.vary(4).equal
+        rng = np.random.default_rng(3)
+        cause = rng.standard_normal((2, 600))
+        noise = rng.standard_normal((2, 600)) * [[1.0], [2.0]]
+        both = Tables(*(np.column_stack([x, x + e]) for x, e in zip(cause, noise, strict=True)), ("a", "b"))
+        refit = Refit.of(ModelOptions())
+        assert refit(both, np.random.default_rng(0)).noise
+        assert not refit(both, np.random.default_rng(0), equal=True).noise
 
     def test_columns_of_two_values_stay_as_they_are(self):
         flags = (np.arange(800).reshape(400, 2) % 50 == 0).astype(float)  # rare, and never

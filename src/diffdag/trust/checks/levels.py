@@ -31,12 +31,14 @@ def check_levels(view: View, fit: Fit) -> Check:
 
     Along the order of the fit, x = f + e with f what the predecessors explain. With L the log ratio of the
     variances of e in the upper and in the lower half by f, less one standard error (by fourth moments), d the
-    distance of the means of f there and D that of the means of x in the two tables, a moved level fakes a log
-    ratio of L D / d between these. Its gain is ``n1 n2 / (n1 + n2) (L D / d)^2 / 4``, to second order.
+    distance of the means of f there and D that of the means of x in the two tables, less two standard errors, a
+    moved level fakes a log ratio of L D / d between these. Its gain is ``n1 n2 / (n1 + n2) (L D / d)^2 / 4``,
+    to second order.
     """
     first, second = (moments.select(list(view.names)) for moments in (fit.first, fit.second))
     n1, n2 = first.n, second.n
-    apart = np.abs(first.mean - second.mean)[1:]
+    errors = sum(np.diag(moments.scatter) / moments.n**2 for moments in (first, second))
+    apart = np.maximum(np.abs(first.mean - second.mean) - 2 * np.sqrt(errors), 0)[1:]
     faked = []
     for part in view.parts:
         ratio, distance = by_level(part)
