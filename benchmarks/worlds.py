@@ -102,7 +102,6 @@ def set_features(data: DataSet, result: dd.DifferenceResult) -> Row:
     """What is known of a data set as a whole."""
     failed = sorted(check.name for check in result.checks if not check.passed)
     residual = [residuals(rows) for rows in (data.first, data.second)]
-    inflation = result.settings["penalty_inflation"]
     return {
         "failed": failed,
         "global_p": result.global_test.pvalue if result.global_test else None,
@@ -110,8 +109,7 @@ def set_features(data: DataSet, result: dd.DifferenceResult) -> Row:
         "edges": len(result.edge_list),
         "noises": len(result.noise_list),
         "means": len(result.mean_list),
-        **{f"inflation_{kind}": rounded(by) for kind, by in inflation.items() if kind != "faked"},
-        "faked": rounded(sum(inflation["faked"].values()) / len(data.names)),
+        **{f"inflation_{kind}": rounded(by) for kind, by in result.settings["penalty_inflation"].items()},
         "kurtosis": rounded(max(stats.kurtosis(part).max() for part in residual)),
     }
 
@@ -141,8 +139,6 @@ def claim_features(data: DataSet, result: dd.DifferenceResult, edge: Edge) -> Ro
         "at_ends": sum(
             bool({other.source, other.target} & {edge.source, edge.target}) for other in result.edge_list
         ),
-        "source_faked": rounded(result.settings["penalty_inflation"]["faked"].get(edge.source, 0.0)),
-        "target_faked": rounded(result.settings["penalty_inflation"]["faked"].get(edge.target, 0.0)),
         "source_noise": float(edge.source in noisy),
         "target_noise": float(edge.target in noisy),
         "source_mean": float(edge.source in moved),
