@@ -87,14 +87,14 @@ def one(section, seed, number, fits):
     rng = np.random.default_rng([seed, list(SECTIONS).index(section), number])
     tables, edges, noise, mean = draw(section, rng)
     rows = tables.first, tables.second
-    result = search(prepare(tables, ModelOptions()), ModelOptions()).difference
+    fit = search(prepare(tables, ModelOptions()), ModelOptions())
     drawn, split = (
         resample_fits(
             *rows, fits=count, kind=kind, varied=kind == "bootstrap", model=dd.DifferenceDAG(rng=number)
         )
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = add_confidence(result, drawn, split, fits)
+    result = add_confidence(fit.difference, fit, drawn, split, fits)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 

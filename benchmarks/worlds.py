@@ -465,7 +465,7 @@ def calibrate(options: argparse.Namespace) -> None:
         print_reliability(
             f"{what}, each world left out in turn", own, stated, right, section=f"left out {what}"
         )
-        by_world(own, stated, right, what)
+        by_world(own, stated, right, what, f"worlds {what}")
 
 
 # ------------------------------------------------------------------------------------------------- report
@@ -492,7 +492,7 @@ def print_reliability(
     )
 
 
-def by_world(claims: list[Row], stated: np.ndarray, right: np.ndarray, what: str) -> None:
+def by_world(claims: list[Row], stated: np.ndarray, right: np.ndarray, what: str, section: str) -> None:
     table = []
     for world in WORLDS:
         own = np.array([claim["world"] == world for claim in claims], bool)
@@ -502,7 +502,7 @@ def by_world(claims: list[Row], stated: np.ndarray, right: np.ndarray, what: str
                 [world, int(own.sum()), float(s.mean()), float(r.mean()), judged(s, r), judged(s, r, 0.95, 2)]
             )
     heads = ["world", "claims", "mean stated", "right", "stated 80 %", "95 % and more"]
-    print_table(f"{what}, world by world", heads, table, section=f"worlds {what}")
+    print_table(f"{what}, world by world", heads, table, section=section)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -523,7 +523,7 @@ def report(options: argparse.Namespace) -> None:
             print_reliability(
                 f"{what}, worlds {', '.join(options.worlds)}", own, stated, right, section=f"report {what}"
             )
-            by_world(own, stated, right, what)
+            by_world(own, stated, right, what, f"report worlds {what}")
             curves[what] = stated, right
     if options.plot:
         plot(curves, Path(options.plot))

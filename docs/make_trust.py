@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +31,10 @@ PICTURE = HERE / "trust" / "reliability.svg"
 Run = dict[str, Any]
 SEED = 870_000
 BENCHMARKS = (
-    "null_test", "confidence", "intervals", "diagnostics", "mechanisms", "conditions", "settings", "support",
+    "null_test", "worlds", "real_confidence", "null_halves", "intervals", "diagnostics", "mechanisms", "conditions",
+    "settings", "support",
 )  # fmt: skip
-RELIABILITY = ("confidence mixed", "confidence p10", "confidence p30")
-LOOKS = {
-    "directed": ("#1d4ed8", "o"),
-    "pair": ("#0f766e", "s"),
-    "noise": ("#b45309", "^"),
-    "mean": ("#7c3aed", "D"),
-}
+RELIABILITY = {"worlds report pair": "confidence", "worlds report arrow": "direction"}
 
 
 def newest(folder: Path = RESULTS) -> dict[str, Run]:
@@ -71,25 +65,21 @@ def filled(page: str, runs: dict[str, Run]) -> str:
     return fill(page, block)
 
 
-def draw(ax: Axes, run: Run) -> None:
-    """Stated confidence against the share that is right, with 95 % intervals."""
+def draw(ax: Axes, run: Run, title: str) -> None:
+    """What is stated against the share that is right, with 95 % intervals."""
     ax.plot([0, 1], [0, 1], color="#9aa6b2", linewidth=1, zorder=0)
-    kinds = list(dict.fromkeys(row[0] for row in run["rows"]))
-    for k, kind in enumerate(kinds):
-        colour, marker = LOOKS[kind]
-        rows = [row for row in run["rows"] if row[0] == kind]
-        x = [row[2] + 0.008 * (k - (len(kinds) - 1) / 2) for row in rows]
-        low, high = zip(*(map(float, row[4].split(" to ")) for row in rows), strict=True)
-        y = [row[3] for row in rows]
-        errors = [
-            [max(0.0, a - b) for a, b in zip(y, low, strict=True)],
-            [max(0.0, b - a) for a, b in zip(y, high, strict=True)],
-        ]
-        ax.errorbar(x, y, errors, color=colour, marker=marker, markersize=5, linewidth=1, capsize=2, label=kind)
+    x, y, claims = ([row[k] for row in run["rows"]] for k in (1, 2, 4))
+    low, high = zip(*(map(float, row[3].split(" to ")) for row in run["rows"]), strict=True)
+    errors = [
+        [max(0.0, a - b) for a, b in zip(y, low, strict=True)],
+        [max(0.0, b - a) for a, b in zip(y, high, strict=True)],
+    ]
+    ax.errorbar(x, y, errors, color="#1d4ed8", marker="o", markersize=5, linewidth=1, capsize=2)
+    for point in zip(x, y, claims, strict=True):
+        ax.annotate(str(point[2]), point[:2], xytext=(6, -11), textcoords="offset points", fontsize=8)
     ax.axvspan(0.7, 0.9, color="#eef2f6", zorder=-1)
-    ax.set(xlabel="stated confidence", ylabel="share that is right", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.set_title(textwrap.fill(run["title"].removeprefix("Reliability, "), 44), fontsize=9)
-    ax.legend(frameon=False, fontsize=8)
+    ax.set(xlabel=f"stated {title}", ylabel="share that is right", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.set_title(title, fontsize=10)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 
@@ -102,11 +92,11 @@ def digest(runs: dict[str, Run]) -> str:
 
 def picture(runs: dict[str, Run]) -> bytes:
     """An SVG, the same bytes for the same runs."""
-    shown = [runs[name] for name in RELIABILITY if name in runs]
+    shown = [name for name in RELIABILITY if name in runs]
     figure = Figure(figsize=(4.2 * len(shown), 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    for ax, run in zip(figure.subplots(1, len(shown), squeeze=False).ravel(), shown, strict=True):
-        draw(ax, run)
+    for ax, name in zip(figure.subplots(1, len(shown), squeeze=False).ravel(), shown, strict=True):
+        draw(ax, runs[name], RELIABILITY[name])
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "trust", "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Description": digest(runs)})

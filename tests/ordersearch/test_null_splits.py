@@ -41,7 +41,7 @@ def test_gains_are_likelihood_ratios_of_regressions_on_rows():
         variances.append(
             free / 100 * (100 * np.log(rss / 100) - 40 * np.log(parts[0]) - 60 * np.log(parts[1])) / 2
         )
-    found = largest_gains(sums(first), sums(second), order[None])
+    found = largest_gains(sums(first)[None], sums(second)[None], order[None])[0]
     np.testing.assert_allclose(found, [max(effects), max(variances), max(intercepts)], rtol=1e-6)
 
 

@@ -255,7 +255,7 @@ def test_collecting_continues_and_notes_what_is_known(worlds, tmp_path, monkeypa
     run(worlds, monkeypatch, "report", out, "--worlds", "ties", "--chosen-on", out, "--plot", picture)
     assert "confidence" in picture.read_text()
     sections = {entry["section"] for entry in worlds.kept(tmp_path / "worlds.jsonl")}
-    assert {"report pair", "worlds pair"} <= sections
+    assert {"report pair", "report worlds pair"} <= sections
 
 
 def test_more_fits_make_no_more_certain_than_those_that_count(worlds):

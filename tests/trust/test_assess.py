@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,13 @@ from scipy.sparse import csr_array
 
 import diffdag as dd
 from diffdag import pipeline
+from diffdag.ordersearch.penalty import Inflation
+from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.refits import resample_fits
 from diffdag.result import DifferenceResult
 from diffdag.results.json import from_json
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
+from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
@@ -49,6 +53,12 @@ def answer(edges, stability=None, noise=()):
     )
 
 
+def order_fit(margin, heavy):
+    """What confidence asks of a fit: the margins of its edges, and what chance multiplies penalties by."""
+    settings = SimpleNamespace(inflation=Inflation(variance=heavy))
+    return SimpleNamespace(method="order", margins={"a -> b": margin}, settings=settings)
+
+
 class TestConfidence:
     @given(st.floats(0, 1), st.floats(0, 1), st.integers(20, 1000))
     @settings(max_examples=100, derandomize=True, deadline=None)
@@ -65,19 +75,31 @@ class TestConfidence:
 
     def test_what_speaks_against_an_edge_makes_less_sure(self):
         quiet = answer([Edge("a", "b"), Edge("a", "c")])
-        failed = tuple(Check(name, False, "") for name in ("range", "normality"))
         loud = replace(
             quiet,
             edge_list=(Edge("a", "b", settled=False), Edge("a", "c")),
             noise_list=(NoiseChange("a"), NoiseChange("b")),
-            checks=failed,
+            mean_list=(MeanChange("a"), MeanChange("b")),
+            checks=tuple(Check(name, False, "") for name in ("range", "normality")),
         )
-        votes = curves.Votes(14, 1)
-        for of, curve in (("of_pair", curves.PAIR), ("of_direction", curves.DIRECTION)):
+        votes, (calm, uneasy) = curves.Votes(14, 1), (order_fit(20.0, 1.0), order_fit(2.0, 3.0))
+        for curve in (curves.PAIR, curves.DIRECTION):
             less, more = (
-                curve(votes, getattr(curves.Doubts.about(own.edge_list[0], own), of)) for own in (loud, quiet)
+                curve(votes, curves.Facts.about(own.edge_list[0], own, fit))
+                for own, fit in ((loud, uneasy), (quiet, calm))
             )
             assert less < more
+
+    def test_facts_are_those_of_the_edge(self):
+        own = answer([Edge("a", "b"), Edge("c", "b"), Edge("b", "a")])
+        own = replace(own, noise_list=(NoiseChange("b"),), mean_list=(MeanChange("a"), MeanChange("b")))
+        facts = curves.Facts.about(own.edge_list[0], own, order_fit(6.0, 2.0))
+        assert facts.margin == pytest.approx(np.log(7))
+        assert (facts.into, facts.elsewhere) == (pytest.approx(np.log(2)), pytest.approx(np.log(2)))
+        assert (facts.noisy_target, facts.moved_ends, facts.unsettled, facts.failed) == (1, 1, 0, 0)
+        assert facts.heavy == pytest.approx(np.log(2))
+        other = curves.Facts.about(own.edge_list[1], own, SimpleNamespace(method="paper"))
+        assert (other.margin, other.heavy, other.moved_ends) == (0, 0, 0)
 
     def test_the_error_is_what_other_fits_would_have_moved_a_probability_by(self):
         rng, fits, share = np.random.default_rng(840_210), 400, 0.6
@@ -106,8 +128,10 @@ class TestConfidence:
         assert (edge.source, edge.target) in PAIR.edges
         share = next(s for s in again.shares if (s.source, s.target) == (edge.source, edge.target))
         votes = curves.Votes.of(share.varied.found, min(share.varied.fits, curves.COUNTED))
-        doubts = curves.Doubts.about(edge, result).of_pair
-        assert edge.confidence == pytest.approx(curves.PAIR(votes, doubts))
+        options = ModelOptions(rng=7)
+        fit = search(prepare(align_tables(*TABLES), options), options)
+        facts = curves.Facts.about(edge, result, fit)
+        assert edge.confidence == pytest.approx(curves.PAIR(votes, facts))
         assert 0.5 < edge.direction < 1
         assert result.edges["confidence"].tolist() == [edge.confidence]
 
@@ -137,7 +161,7 @@ class TestConfidence:
     def test_an_edge_no_resample_found_is_not_believed(self):
         resamples = resample_fits(*TABLES, fits=20)
         claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
-        weighed = curves.add_confidence(claimed, resamples, resamples, 20)
+        weighed = curves.add_confidence(claimed, SimpleNamespace(method="paper"), resamples, resamples, 20)
         assert weighed.edge_list[0].confidence < 0.5
 
     @pytest.mark.slow

@@ -10,7 +10,7 @@ single row can do among all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +58,11 @@ def see_chance(tables: Sequence[FloatArray], rng: np.random.Generator, splits: i
     >>> see_chance([rng.standard_t(3, (500, 5))], rng).inflation.variance > 2
     True
     """
-    gains = [pair for table in tables for pair in _gains_of(table, splits, rng)]
-    return Chance(np.array([seen for seen, _ in gains]), np.array([expected for _, expected in gains]))
+    gains = [_gains_of(table, splits, rng) for table in tables]
+    return Chance(*(np.concatenate(kind) for kind in zip(*gains, strict=True)))
 
 
-def _gains_of(
-    table: FloatArray, splits: int, rng: np.random.Generator
-) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _gains_of(table: FloatArray, splits: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Gains between samples of a table, and between samples of Gaussian rows."""
     rows = table[:: 1 + (len(table) - 1) // LONGEST]
     n = len(rows)
@@ -78,48 +76,53 @@ def _gains_of(
     root = np.linalg.cholesky(rows.T @ rows / n + RIDGE * np.eye(p))
     places = np.array([rng.permutation(p) for _ in range(ORDERS)])
     wide = np.column_stack([rows, np.ones(n)])
-    alike = wide.copy()
-    for _ in range(splits):
-        alike[:, :-1] = rng.standard_normal(rows.shape) @ root.T
-        draws = [np.bincount(rng.integers(n, size=n), minlength=n).astype(float) for _ in range(2)]
-        seen, expected = (
-            largest_gains(_sums(own, draws[0]), _sums(own, draws[1]), places) for own in (wide, alike)
-        )
-        yield seen, expected
+    alike = np.ones((splits, n, p + 1))
+    times = np.empty((2, splits, n))
+    for k in range(splits):
+        alike[k, :, :-1] = rng.standard_normal(rows.shape) @ root.T
+        for own in times:
+            own[k] = np.bincount(rng.integers(n, size=n), minlength=n)
+    seen, expected = (
+        largest_gains(_sums(own, times[0]), _sums(own, times[1]), places) for own in (wide, alike)
+    )
+    return seen, expected
 
 
 def _sums(wide: FloatArray, times: FloatArray) -> FloatArray:
-    """Sums of products of columns, the last a constant, with each row so many times."""
-    sums: FloatArray = (wide * times[:, None]).T @ wide
-    sums[range(len(sums) - 1), range(len(sums) - 1)] += RIDGE * len(wide)
+    """Sums of products of columns, the last a constant, in samples that have each row so many times."""
+    sums: FloatArray = np.swapaxes(wide * times[..., None], 1, 2) @ wide
+    own = range(sums.shape[-1] - 1)
+    sums[:, own, own] += RIDGE * times.shape[1]
     return sums
 
 
 def largest_gains(first: FloatArray, second: FloatArray, places: IntArray) -> FloatArray:
     """The largest gain in the score of one changed coefficient, variance and intercept along any of the orders.
 
-    Sums of products end with those of the constant, which precedes all. With the pooled sums ``R'R`` and those
-    of the first condition ``S``, ``Y = R'^-1 S`` holds inner products of the residuals with the variables in
-    the first condition, and a changed coefficient of k at t removes the share
+    By pair of samples. Sums of products end with those of the constant, which precedes all. With the pooled
+    sums ``R'R`` and those of the first condition ``S``, ``Y = R'^-1 S`` holds inner products of the residuals
+    with the variables in the first condition, and a changed coefficient of k at t removes the share
     ``Y_tk^2 / (S_kk - sum_s<t Y_sk^2)`` of the residual (see core/view.h).
     """
-    constant = len(first) - 1
-    n1, n2 = first[-1, -1], second[-1, -1]
+    constant = first.shape[-1] - 1
+    n1, n2 = (sums[:, -1, -1][:, None, None] for sums in (first, second))
     place = np.concatenate([np.full((len(places), 1), constant), places], axis=1)
-    block = place[:, :, None], place[:, None, :]
+    block = slice(None), place[:, :, None], place[:, None, :]
     own, pooled = first[block], (first + second)[block]
     root = np.linalg.cholesky(pooled)
     y = np.linalg.solve(root, own)
-    kept = np.diagonal(own, axis1=1, axis2=2)[:, None, :] - np.cumsum(y * y, axis=1) + y * y
-    below: BoolArray = np.tril(np.ones(own.shape[1:], bool), -1)
-    share = np.where(below, y * y / np.maximum(kept, TINY * kept.max()), 0.0)
-    free = (n1 + n2 - 2.0 - np.arange(len(place[0])))[None, :]
-    gains = -free[:, :, None] / 2 * np.log1p(-np.minimum(share, 1 - TINY))
-    inner = np.diagonal(np.linalg.solve(root, y.transpose(0, 2, 1)), axis1=1, axis2=2)[:, 1:]
+    kept = np.diagonal(own, axis1=-2, axis2=-1)[..., None, :] - np.cumsum(y * y, axis=-2) + y * y
+    below: BoolArray = np.tril(np.ones(own.shape[-2:], bool), -1)
+    least = TINY * kept.max(axis=(1, 2, 3), keepdims=True)
+    share = np.where(below, y * y / np.maximum(kept, least), 0.0)
+    free = n1 + n2 - 2.0 - np.arange(place.shape[1])
+    gains = -free[..., None] / 2 * np.log1p(-np.minimum(share, 1 - TINY))
+    inner = np.diagonal(np.linalg.solve(root, np.swapaxes(y, -2, -1)), axis1=-2, axis2=-1)[..., 1:]
     inner, middle = np.clip(inner, TINY, 1 - TINY), n1 / (n1 + n2)
     apart = n1 * np.log(middle / inner) + n2 * np.log((1 - middle) / (1 - inner))
-    variances = free[:, 1:] / (n1 + n2) * apart / 2
-    return np.array([gains[:, :, 1:].max(), variances.max(), gains[:, :, 0].max()])
+    variances = free[..., 1:] / (n1 + n2) * apart / 2
+    largest = (gains[..., 1:].max(axis=(1, 2, 3)), variances.max(axis=(1, 2)), gains[..., 0].max(axis=(1, 2)))
+    return np.stack(largest, axis=1)
 
 
 def heavy_columns(tables: Sequence[FloatArray], names: Sequence[str]) -> list[str]:

@@ -10,8 +10,8 @@ rise with those of the share of fits that vary the specification, and fall with 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from diffdag._base.arrays import BoolArray
@@ -20,6 +20,7 @@ from diffdag.results.records import Edge, Share, Stability, Ways
 from diffdag.trust.stability import expected_false_bound
 
 if TYPE_CHECKING:
+    from diffdag.trust.fits import Fit
     from diffdag.trust.resampling import Resamples
 
 Other = Literal["noise", "mean", "gain"]
@@ -63,32 +64,32 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Log-odds of being right where fits are divided, how they rise with those of fits, fall with doubts."""
+    """Log-odds of being right where fits are divided, and how they rise with those of fits and with facts."""
 
     level: float
     slope: float
-    falls: tuple[float, ...] = ()
+    rises: Mapping[str, float] = field(default_factory=dict)  # by the name of a fact
 
-    def __call__(self, votes: Votes, doubts: Sequence[float] = ()) -> float:
+    def __call__(self, votes: Votes, facts: Facts | None = None) -> float:
         """Probability of being right.
 
         >>> [round(NOISE(Votes.of(share, 100)), 2) for share in (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)]
         [0.0, 0.08, 0.36, 0.65, 0.85, 1.0]
         """
         odds = self.level + self.slope * votes.log_odds
-        odds -= sum(fall * doubt for fall, doubt in zip(self.falls, doubts, strict=True)) if doubts else 0.0
+        if facts is not None:
+            odds += sum(rise * getattr(facts, name) for name, rise in self.rises.items())
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
-    def error(self, votes: Votes, fits: int) -> float:
+    def error(self, votes: Votes, fits: int, facts: Facts | None = None) -> float:
         """Standard deviation of the probability, by which of so many fits happened to be made."""
-        chance, counted = self(votes), votes.ayes + votes.noes
+        chance, counted = self(votes, facts), votes.ayes + votes.noes
         return chance * (1 - chance) * self.slope * math.sqrt(votes.variance * counted / max(fits, 1))
 
 
-# By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report. Falls
-# are those with `Doubts.of_pair` and `Doubts.of_direction`.
-PAIR = Curve(2.77, 0.82, (1.29, 0.68, 0.37))
-DIRECTION = Curve(0.96, 1.48, (0.46, 0.76))
+# By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report.
+PAIR = Curve(0.65, 0.59, {"noisy_target": -1.02, "margin": 0.59, "moved_ends": -0.98})
+DIRECTION = Curve(-1.09, 0.84, {"into": 1.11, "margin": 1.1, "heavy": -1.17, "noisy_target": -0.94})
 # Of plain fits alone.
 NOISE = Curve(0.6, 1.4)
 MEAN = Curve(-0.1, 1.4)
@@ -116,37 +117,48 @@ class Evidence(NamedTuple):
         return cls(Votes.of(ways.found, min(ways.fits, COUNTED)), direction, ways.fits)
 
 
-class Doubts(NamedTuple):
-    """What speaks against an edge besides resamples."""
+class Facts(NamedTuple):
+    """What is known of an edge besides resamples, as numbers that log-odds are lines in."""
 
-    elsewhere: float  # log(1 + edges into other variables than this one's target)
-    noisy_target: bool  # whether the noise variance of the target changed too
-    noisy_ends: bool  # and that of the source
-    unsettled: bool
-    failed: int  # checks of the model's form that fail
+    margin: float  # log(1 + what the score rises by if the edge is reversed)
+    into: float  # log of the edges into its target
+    elsewhere: float  # log(1 + edges into others)
+    noisy_target: float  # 1 if the noise variance of its target changed too
+    moved_ends: float  # 1 if the intercepts of both its ends changed
+    unsettled: float  # 1 if another order does about as well without it, or the other way round
+    failed: float  # checks of the model's form that fail
+    heavy: float  # log of what chance in these rows multiplies the penalty of a changed variance by
 
     @classmethod
-    def about(cls, edge: Edge, result: Difference) -> Doubts:
-        """What speaks against an edge of a result."""
-        noisy = {change.variable for change in result.noise_list}
-        elsewhere = sum(other.target != edge.target for other in result.edge_list)
-        failed = sum(check.name in FORM and not check.passed for check in result.checks)
-        target, source = edge.target in noisy, edge.source in noisy
-        return cls(math.log1p(elsewhere), target, target and source, not edge.settled, failed)
-
-    @property
-    def of_pair(self) -> tuple[float, ...]:
-        """What speaks against a change between the two."""
-        return self.elsewhere, float(self.noisy_target), float(self.failed)
-
-    @property
-    def of_direction(self) -> tuple[float, ...]:
-        """What speaks against the direction."""
-        return float(self.unsettled), float(self.noisy_ends)
+    def about(cls, edge: Edge, result: Difference, fit: Fit) -> Facts:
+        """What is known of an edge of the result of a fit."""
+        noisy, moved = (
+            {change.variable for change in changes} for changes in (result.noise_list, result.mean_list)
+        )
+        into = sum(other.target == edge.target for other in result.edge_list)
+        margin, heavy = 0.0, 1.0
+        if fit.method == "order":
+            margin = fit.margins.get(f"{edge.source} -> {edge.target}", 0.0)
+            heavy = fit.settings.inflation.variance
+        return cls(
+            math.log1p(max(margin, 0.0)),
+            math.log(into),
+            math.log1p(len(result.edge_list) - into),
+            float(edge.target in noisy),
+            float({edge.source, edge.target} <= moved),
+            float(not edge.settled),
+            float(sum(check.name in FORM and not check.passed for check in result.checks)),
+            math.log(heavy),
+        )
 
 
 def add_confidence(
-    result: Difference, bootstrap: Resamples, halves: Resamples, asked: int, known: BoolArray | None = None
+    result: Difference,
+    fit: Fit,
+    bootstrap: Resamples,
+    halves: Resamples,
+    asked: int,
+    known: BoolArray | None = None,
 ) -> Difference:
     """Give each change a probability, and the stable pairs a bound on the false ones among them.
 
@@ -157,9 +169,9 @@ def add_confidence(
 
     def judged(edge: Edge, evidence: Evidence) -> Edge:
         free = known is None or not known[place[edge.source], place[edge.target]]
-        doubts = Doubts.about(edge, result)
-        direction = DIRECTION(evidence.direction, doubts.of_direction) if edge.directed and free else None
-        return replace(edge, confidence=PAIR(evidence.pair, doubts.of_pair), direction=direction)
+        facts = Facts.about(edge, result, fit)
+        direction = DIRECTION(evidence.direction, facts) if edge.directed and free else None
+        return replace(edge, confidence=PAIR(evidence.pair, facts), direction=direction)
 
     lists: dict[str, Any] = {}
     for what, curve in OTHERS.items():
@@ -179,16 +191,14 @@ def add_confidence(
     )
 
 
-def settled(result: Difference, bootstrap: Resamples) -> bool:
+def settled(result: Difference, fit: Fit, bootstrap: Resamples) -> bool:
     """Whether more fits would hardly move any of the probabilities of a result."""
-    errors = [
-        error
-        for edge, evidence in _evidence(result, bootstrap)
-        for error in (
-            PAIR.error(evidence.pair, evidence.fits),
-            *([DIRECTION.error(evidence.direction, evidence.fits)] if edge.directed else []),
-        )
-    ]
+    errors = []
+    for edge, evidence in _evidence(result, bootstrap):
+        facts = Facts.about(edge, result, fit)
+        errors.append(PAIR.error(evidence.pair, evidence.fits, facts))
+        if edge.directed:
+            errors.append(DIRECTION.error(evidence.direction, evidence.fits, facts))
     for what, curve in OTHERS.items():
         votes = _votes(bootstrap, what)
         fits = bootstrap.answers
