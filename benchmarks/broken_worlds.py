@@ -10,9 +10,8 @@ What counts as right
 --------------------
 A *pair* of columns is right if one acts on the other and that relation differs between the two conditions: the
 effect itself, or the straight line through it, because a range moved along a bend or because of which rows were
-kept. (Which of these it is, `support` says of each edge; `Truth.effect` tells whether it was the effect.) It is
-wrong if neither acts on the other, whatever an unmeasured cause does to both, or if only noise or other effects
-changed. An *arrow* is right if it also points from cause to effect.
+kept. It is wrong if neither acts on the other, whatever an unmeasured cause does to both, or if only noise or
+other effects changed. An *arrow* is right if the effect of its source on its target changed.
 
 In the world ``proxies`` some causes have no column. A changed effect that runs through one is counted between
 the nearest columns on either side (the latent projection). If the effect of an unmeasured cause on Y changed,
@@ -43,15 +42,13 @@ class Truth:
     through: frozenset[tuple[str, str]]  # from a stand-in of an unmeasured cause
     lines: frozenset[tuple[str, str]] = frozenset()  # straight lines through effects that are the same
 
-    def effect(self, one: str, other: str) -> bool:
-        """Whether the effect of one on the other, either way, differs."""
-        return bool({(one, other), (other, one)} & (self.direct | self.through))
-
-    def arrow(self, source: str, target: str) -> bool:
-        return (source, target) in self.direct | self.through | self.lines
+    def changed(self, source: str, target: str) -> bool:
+        """Whether the effect of one on the other differs."""
+        return (source, target) in self.direct | self.through
 
     def pair(self, one: str, other: str) -> bool:
-        return self.arrow(one, other) or self.arrow(other, one)
+        """Whether the relation of the two differs."""
+        return bool({(one, other), (other, one)} & (self.direct | self.through | self.lines))
 
 
 @dataclass(frozen=True, eq=False)

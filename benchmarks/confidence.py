@@ -94,7 +94,7 @@ def one(section, seed, number, fits):
         )
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = add_confidence(fit.difference, fit, drawn, split, fits)
+    result = add_confidence(fit.difference, drawn, split, fits)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 

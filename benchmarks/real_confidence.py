@@ -7,8 +7,8 @@ r"""Do confidence and direction mean what they say on real data?
 stated against the consensus network: the share of claimed pairs that are in it, and of arrows that agree with
 it where it orders their ends. Being in it is not the same as having changed, and it has errors of its own.
 `chambers` fits every environment of the light tunnel, and counts which edges with both numbers at least 0.9 are
-right. No constant was chosen on either. Finished fits are kept in FILE; with what it keeps of each claim
-`worlds.py report --chosen-on` can say what other curves would have stated.
+right. No constant was chosen on either. Finished fits are kept in FILE, and so that they need not be repeated
+when the curves change, what is stated is worked out again from what is kept of each claim.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from broken_worlds import DataSet, Truth
 from record import print_table
-from worlds import claim_features, claims_of, fit, set_features
+from worlds import TERMS, claim_features, claims_of, fit, set_features
 
 from diffdag._base.journal import Journal
 from diffdag._base.parallel import run_all
 from diffdag.model.datasets import SACHS_CONDITIONS, SACHS_PROTEINS, load_sachs
 from diffdag.reproduce.experiments.chambers.data import read_machine
 from diffdag.reproduce.experiments.sachs import ABOVE, EDGES
+from diffdag.trust.confidence import DIRECTION, PAIR, Curve
 
 SURE = 0.9
 Row = dict[str, Any]
@@ -70,6 +71,16 @@ def known(row: Row, data: DataSet) -> Row:
     return {**row, "breaks": {}, "p": len(data.names), "rows": [len(data.first), len(data.second)]}
 
 
+def stated(claim: Row, what: str) -> float | None:
+    """What today's curves state of a claim."""
+    if what == "arrow" and (not claim["directed"] or claim["support"] != "mechanism"):
+        return None
+    curve: Curve = PAIR if what == "pair" else DIRECTION
+    slopes = (curve.slope, *curve.rises.values())
+    odds = curve.level + sum(slope * term.value(claim) for slope, term in zip(slopes, TERMS[what], strict=True))
+    return float(1 / (1 + np.exp(-odds)))
+
+
 def judged_sachs(rows: list[Row]) -> Iterator[Row]:
     """Claims with whether the consensus has their pair, and their arrow if it orders its ends."""
     near = {frozenset(edge) for edge in EDGES}
@@ -95,9 +106,10 @@ def judged_chambers(rows: list[Row], folder: str) -> Iterator[Row]:
 def told_sachs(rows: list[Row]) -> None:
     claims = list(judged_sachs(rows))
     table = []
-    for name, stated, what in (("pairs", "stated", "pair"), ("arrows", "stated_direction", "arrow")):
-        own = [claim for claim in claims if claim[what] is not None and claim[stated] is not None]
-        mean, right = (float(np.mean([claim[key] for claim in own])) for key in (stated, what))
+    for name, what in (("pairs", "pair"), ("arrows", "arrow")):
+        told = [(stated(claim, what), claim[what]) for claim in claims if claim[what] is not None]
+        own = [both for both in told if both[0] is not None]
+        mean, right = np.mean(own, axis=0).tolist()
         table.append([name, len(own), mean, right, mean - right])
     heads = ["what", "claims", "mean stated", "in the consensus", "apart"]
     print_table("Sachs et al., all pairs of conditions", heads, table, section="sachs")
@@ -108,15 +120,17 @@ def told_chambers(rows: list[Row], folder: str) -> None:
     claims = list(judged_chambers(rows, folder))
     for kind in ("all", *dict.fromkeys(claim["kind"] for claim in claims)):
         own = [claim for claim in claims if kind in ("all", claim["kind"])]
-        sure = [c for c in own if c["stated"] >= SURE and (c["stated_direction"] or 0) >= SURE]
+        sure = [c for c in own if all((stated(c, what) or 0) >= SURE for what in ("pair", "arrow"))]
         mechanism = sum(c["support"] == "mechanism" for c in own)
         right = sum(c["arrow"] for c in sure)
         table.append([kind, len(own), sum(c["arrow"] for c in own), len(sure), right, mechanism])
     heads = ["environments", "edges", "right", f"both at least {SURE:g}", "of these right", "support mechanism"]
     print_table("The light tunnel, each environment against the reference", heads, table, section="chambers")
     for c in claims:
-        stated = f"{c['stated']:.2f}, {c['stated_direction'] or 0:.2f}, {c['support']}"
-        print(f"{c['set']} {c['source']} -> {c['target']}: {stated}, {'right' if c['arrow'] else 'wrong'}")
+        told = [stated(c, what) for what in ("pair", "arrow")]
+        numbers = ", ".join("none" if number is None else f"{number:.2f}" for number in told)
+        arrow = f"{c['set']} {c['source']} -> {c['target']}"
+        print(f"{arrow}: {numbers}, {c['support']}, {'right' if c['arrow'] else 'wrong'}")
 
 
 def main() -> None:

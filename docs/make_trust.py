@@ -31,8 +31,8 @@ PICTURE = HERE / "trust" / "reliability.svg"
 Run = dict[str, Any]
 SEED = 870_000
 BENCHMARKS = (
-    "null_test", "worlds", "real_confidence", "null_halves", "intervals", "diagnostics", "mechanisms", "conditions",
-    "settings", "support",
+    "null_test", "worlds", "real_confidence", "null_halves", "intervals", "diagnostics", "mechanisms",
+    "conditions", "settings", "support",
 )  # fmt: skip
 RELIABILITY = {"worlds report pair": "confidence", "worlds report arrow": "direction"}
 

@@ -525,7 +525,7 @@ def _with_resamples(
     how: dict[str, Any] = {"n_jobs": options.n_jobs, "progress": callback}
 
     def enough(drawn: Resamples) -> bool:
-        return settled(result, fit, drawn)
+        return settled(result, drawn)
 
     try:
         bootstrap = resample_tables(
@@ -543,7 +543,7 @@ def _with_resamples(
     except NoneFitted as error:
         return replace(result, notes=(*result.notes, f"there is no confidence: {error}"))
     known = refit.options.precedence(tables.names)
-    result = add_confidence(result, fit, bootstrap, halves, wanted.fits, known)
+    result = add_confidence(result, bootstrap, halves, wanted.fits, known)
     if options.method == "paper":
         result = replace(result, notes=(*result.notes, UNCALIBRATED))
     return replace(result, sensitivity=_sensitivity(fit, prepared, options, callback, along))

@@ -106,8 +106,8 @@ def test_regressions_on_all_causes_differ_exactly_where_the_truth_says(made):
             for x in (first, second)
         ]
         for j, gap in zip(causes, np.abs(slopes[0] - slopes[1]), strict=True):
-            assert (gap > 0.05) == truth.arrow(str(j), str(i))
-            assert truth.pair(str(i), str(j)) == truth.arrow(str(j), str(i))
+            assert (gap > 0.05) == truth.changed(str(j), str(i))
+            assert truth.pair(str(i), str(j)) == truth.changed(str(j), str(i))
 
 
 @pytest.mark.parametrize(("name", "least"), [("tails", 2.0), ("skew", 5.0)])
@@ -150,7 +150,7 @@ def test_a_proxy_stands_for_the_cause_that_has_no_column(made):
         if j in plan.hidden and i not in plan.hidden:
             effects = set(np.flatnonzero(plan.weights[0, :, j])) - plan.hidden - {i}
             assert effects
-            assert all(truth.arrow(str(k), str(i)) for k in effects)
+            assert all(truth.changed(str(k), str(i)) for k in effects)
 
 
 def test_an_effect_through_an_unmeasured_variable_joins_the_columns_at_its_ends(made):

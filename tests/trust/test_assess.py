@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +14,10 @@ from scipy.sparse import csr_array
 
 import diffdag as dd
 from diffdag import pipeline
-from diffdag.ordersearch.penalty import Inflation
-from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.refits import resample_fits
 from diffdag.result import DifferenceResult
 from diffdag.results.json import from_json
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
-from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.options import Assessment
@@ -53,12 +49,6 @@ def answer(edges, stability=None, noise=()):
     )
 
 
-def order_fit(margin, heavy):
-    """What confidence asks of a fit: the margins of its edges, and what chance multiplies penalties by."""
-    settings = SimpleNamespace(inflation=Inflation(variance=heavy))
-    return SimpleNamespace(method="order", margins={"a -> b": margin}, settings=settings)
-
-
 class TestConfidence:
     @given(st.floats(0, 1), st.floats(0, 1), st.integers(20, 1000))
     @settings(max_examples=100, derandomize=True, deadline=None)
@@ -82,24 +72,25 @@ class TestConfidence:
             mean_list=(MeanChange("a"), MeanChange("b")),
             checks=tuple(Check(name, False, "") for name in ("range", "normality")),
         )
-        votes, (calm, uneasy) = curves.Votes(14, 1), (order_fit(20.0, 1.0), order_fit(2.0, 3.0))
+        votes, wavering = curves.Votes(14, 1), curves.Votes(8, 7)
         for curve in (curves.PAIR, curves.DIRECTION):
             less, more = (
-                curve(votes, curves.Facts.about(own.edge_list[0], own, fit))
-                for own, fit in ((loud, uneasy), (quiet, calm))
+                curve(
+                    votes, curves.Facts.about(own.edge_list[0], curves.Evidence(votes, votes, plain, 15), own)
+                )
+                for own, plain in ((loud, wavering), (quiet, votes))
             )
             assert less < more
 
-    def test_facts_are_those_of_the_edge(self):
-        own = answer([Edge("a", "b"), Edge("c", "b"), Edge("b", "a")])
-        own = replace(own, noise_list=(NoiseChange("b"),), mean_list=(MeanChange("a"), MeanChange("b")))
-        facts = curves.Facts.about(own.edge_list[0], own, order_fit(6.0, 2.0))
-        assert facts.margin == pytest.approx(np.log(7))
-        assert (facts.into, facts.elsewhere) == (pytest.approx(np.log(2)), pytest.approx(np.log(2)))
-        assert (facts.noisy_target, facts.moved_ends, facts.unsettled, facts.failed) == (1, 1, 0, 0)
-        assert facts.heavy == pytest.approx(np.log(2))
-        other = curves.Facts.about(own.edge_list[1], own, SimpleNamespace(method="paper"))
-        assert (other.margin, other.heavy, other.moved_ends) == (0, 0, 0)
+    def test_an_arrow_that_a_moved_range_may_explain_is_not_judged(self):
+        resamples = resample_fits(*TABLES, fits=20)
+        for support in ("range", "unclear", "mechanism"):
+            claimed = replace(answer([Edge("a", "b", support=support)]), variables=NAMES)
+            (edge,) = curves.add_confidence(claimed, resamples, resamples, 20).edge_list
+            assert edge.confidence is not None
+            assert (edge.direction is None) == (support != "mechanism")
+            kept = control_false_edges(replace(claimed, edge_list=(replace(edge, confidence=0.99),)), 0.05)
+            assert [own.directed for own in kept.edge_list] == ([False] if support == "unclear" else [])
 
     def test_the_error_is_what_other_fits_would_have_moved_a_probability_by(self):
         rng, fits, share = np.random.default_rng(840_210), 400, 0.6
@@ -128,9 +119,7 @@ class TestConfidence:
         assert (edge.source, edge.target) in PAIR.edges
         share = next(s for s in again.shares if (s.source, s.target) == (edge.source, edge.target))
         votes = curves.Votes.of(share.varied.found, min(share.varied.fits, curves.COUNTED))
-        options = ModelOptions(rng=7)
-        fit = search(prepare(align_tables(*TABLES), options), options)
-        facts = curves.Facts.about(edge, result, fit)
+        facts = curves.Facts.about(edge, curves.Evidence.of(edge.source, share, again.answers), result)
         assert edge.confidence == pytest.approx(curves.PAIR(votes, facts))
         assert 0.5 < edge.direction < 1
         assert result.edges["confidence"].tolist() == [edge.confidence]
@@ -161,7 +150,7 @@ class TestConfidence:
     def test_an_edge_no_resample_found_is_not_believed(self):
         resamples = resample_fits(*TABLES, fits=20)
         claimed = replace(answer([Edge("a", "b")]), variables=NAMES)
-        weighed = curves.add_confidence(claimed, SimpleNamespace(method="paper"), resamples, resamples, 20)
+        weighed = curves.add_confidence(claimed, resamples, resamples, 20)
         assert weighed.edge_list[0].confidence < 0.5
 
     @pytest.mark.slow

@@ -137,6 +137,11 @@ class Edge(_Record):
         """Whether a moved range explains the change, so that it does not count as one."""
         return self.support == "range"
 
+    @property
+    def judged(self) -> bool:
+        """Whether the arrow can be judged: it says that an effect changed, which a moved range does not."""
+        return self.directed and self.support not in ("range", "unclear")
+
     def __str__(self) -> str:
         return f"{self.source} {'->' if self.directed else '--'} {self.target}"
 

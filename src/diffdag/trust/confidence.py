@@ -1,10 +1,12 @@
 """From how often resamples found a change to the probability that it is right.
 
 An edge has two: that something changed between its two variables (`confidence`), and, given that, that the
-arrow points the right way (`direction`). The share of resamples is neither: a wrong model is found again in
-every bootstrap sample. How both go together with what is true was measured over a population of worlds most of
-which break what the method assumes (benchmarks/broken_worlds.py, docs/trust.md): the log-odds of being right
-rise with those of the share of fits that vary the specification, and fall with what speaks against the claim.
+arrow is right: that the effect of its source on its target is what changed (`direction`). The second is given
+where `support` says that the effect changed; a moved range has no arrow. The share of resamples is neither: a
+wrong model is found again in every bootstrap sample. How both go together with what is true was measured over a
+population of worlds most of which break what the method assumes (benchmarks/broken_worlds.py, docs/trust.md):
+the log-odds of being right rise with those of the share of fits that vary the specification, and fall with what
+speaks against the claim.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from diffdag.results.records import Edge, Share, Stability, Ways
 from diffdag.trust.stability import expected_false_bound
 
 if TYPE_CHECKING:
-    from diffdag.trust.fits import Fit
     from diffdag.trust.resampling import Resamples
 
 Other = Literal["noise", "mean", "gain"]
@@ -88,8 +89,8 @@ class Curve:
 
 
 # By maximum likelihood (benchmarks/worlds.py calibrate), over worlds that are not those of the report.
-PAIR = Curve(0.65, 0.59, {"noisy_target": -1.02, "margin": 0.59, "moved_ends": -0.98})
-DIRECTION = Curve(-1.09, 0.84, {"into": 1.11, "margin": 1.1, "heavy": -1.17, "noisy_target": -0.94})
+PAIR = Curve(-0.51, 0.69, {"steady": 0.59})
+DIRECTION = Curve(2.30, 0.73, {"failed": -0.51, "unsettled": -1.44})
 # Of plain fits alone.
 NOISE = Curve(0.6, 1.4)
 MEAN = Curve(-0.1, 1.4)
@@ -98,10 +99,11 @@ OTHERS: dict[Other, Curve] = {"noise": NOISE, "mean": MEAN, "gain": GAIN}
 
 
 class Evidence(NamedTuple):
-    """What the resamples that vary the specification say about an edge, as if they were at most `COUNTED`."""
+    """What resamples say about an edge; of those that vary the specification at most `COUNTED` count."""
 
-    pair: Votes  # with the pair, and without it
-    direction: Votes  # with the pair: in this direction, and in the other
+    pair: Votes  # varied fits with the pair, and without it
+    direction: Votes  # varied fits with the pair: in this direction, and in the other
+    plain: Votes  # plain fits with the pair: in this direction, and in the other
     fits: int
 
     @classmethod
@@ -109,56 +111,35 @@ class Evidence(NamedTuple):
         """The evidence for an edge with this source; where no fit varies anything, plain ones count."""
         plain = Ways(fits, share.found, share.directed, share.reversed, share.undirected)
         ways = share.varied if share.varied.fits else plain
-        ahead, back = (way + ways.undirected / 2 for way in (ways.directed, ways.reversed))
-        if source != share.source:
-            ahead, back = back, ahead
-        counted = min(round(ways.fits * (ahead + back)), COUNTED)
-        direction = Votes.of(ahead / (ahead + back) if ahead + back else 0.5, counted)
-        return cls(Votes.of(ways.found, min(ways.fits, COUNTED)), direction, ways.fits)
+        turned = source != share.source
+        found = Votes.of(ways.found, min(ways.fits, COUNTED))
+        return cls(found, _directions(ways, turned), _directions(plain, turned), ways.fits)
+
+
+def _directions(ways: Ways, turned: bool) -> Votes:
+    """Fits with one direction and with the other, as if they were at most `COUNTED`."""
+    both = [way + ways.undirected / 2 for way in (ways.directed, ways.reversed)]
+    ahead, back = both[::-1] if turned else both
+    counted = min(round(ways.fits * (ahead + back)), COUNTED)
+    return Votes.of(ahead / (ahead + back) if ahead + back else 0.5, counted)
 
 
 class Facts(NamedTuple):
-    """What is known of an edge besides resamples, as numbers that log-odds are lines in."""
+    """What is known of an edge besides varied fits, as numbers that log-odds are lines in."""
 
-    margin: float  # log(1 + what the score rises by if the edge is reversed)
-    into: float  # log of the edges into its target
-    elsewhere: float  # log(1 + edges into others)
-    noisy_target: float  # 1 if the noise variance of its target changed too
-    moved_ends: float  # 1 if the intercepts of both its ends changed
+    steady: float  # log-odds of its direction among plain fits with the pair
     unsettled: float  # 1 if another order does about as well without it, or the other way round
     failed: float  # checks of the model's form that fail
-    heavy: float  # log of what chance in these rows multiplies the penalty of a changed variance by
 
     @classmethod
-    def about(cls, edge: Edge, result: Difference, fit: Fit) -> Facts:
-        """What is known of an edge of the result of a fit."""
-        noisy, moved = (
-            {change.variable for change in changes} for changes in (result.noise_list, result.mean_list)
-        )
-        into = sum(other.target == edge.target for other in result.edge_list)
-        margin, heavy = 0.0, 1.0
-        if fit.method == "order":
-            margin = fit.margins.get(f"{edge.source} -> {edge.target}", 0.0)
-            heavy = fit.settings.inflation.variance
-        return cls(
-            math.log1p(max(margin, 0.0)),
-            math.log(into),
-            math.log1p(len(result.edge_list) - into),
-            float(edge.target in noisy),
-            float({edge.source, edge.target} <= moved),
-            float(not edge.settled),
-            float(sum(check.name in FORM and not check.passed for check in result.checks)),
-            math.log(heavy),
-        )
+    def about(cls, edge: Edge, evidence: Evidence, result: Difference) -> Facts:
+        """What is known of an edge of a result."""
+        failed = sum(check.name in FORM and not check.passed for check in result.checks)
+        return cls(evidence.plain.log_odds, float(not edge.settled), float(failed))
 
 
 def add_confidence(
-    result: Difference,
-    fit: Fit,
-    bootstrap: Resamples,
-    halves: Resamples,
-    asked: int,
-    known: BoolArray | None = None,
+    result: Difference, bootstrap: Resamples, halves: Resamples, asked: int, known: BoolArray | None = None
 ) -> Difference:
     """Give each change a probability, and the stable pairs a bound on the false ones among them.
 
@@ -169,8 +150,8 @@ def add_confidence(
 
     def judged(edge: Edge, evidence: Evidence) -> Edge:
         free = known is None or not known[place[edge.source], place[edge.target]]
-        facts = Facts.about(edge, result, fit)
-        direction = DIRECTION(evidence.direction, facts) if edge.directed and free else None
+        facts = Facts.about(edge, evidence, result)
+        direction = DIRECTION(evidence.direction, facts) if edge.judged and free else None
         return replace(edge, confidence=PAIR(evidence.pair, facts), direction=direction)
 
     lists: dict[str, Any] = {}
@@ -191,13 +172,13 @@ def add_confidence(
     )
 
 
-def settled(result: Difference, fit: Fit, bootstrap: Resamples) -> bool:
+def settled(result: Difference, bootstrap: Resamples) -> bool:
     """Whether more fits would hardly move any of the probabilities of a result."""
     errors = []
     for edge, evidence in _evidence(result, bootstrap):
-        facts = Facts.about(edge, result, fit)
+        facts = Facts.about(edge, evidence, result)
         errors.append(PAIR.error(evidence.pair, evidence.fits, facts))
-        if edge.directed:
+        if edge.judged:
             errors.append(DIRECTION.error(evidence.direction, evidence.fits, facts))
     for what, curve in OTHERS.items():
         votes = _votes(bootstrap, what)

@@ -41,7 +41,9 @@ def direction_open(edge: Edge) -> bool:
 
 def hedged(edge: Edge) -> bool:
     """Whether the arrow of a directed edge is not to be shown as a plain one."""
-    return edge.directed and edge.direction is not None and edge.direction < SURE
+    if edge.direction is None:
+        return edge.directed and edge.confidence is not None and not edge.judged
+    return edge.directed and edge.direction < SURE
 
 
 def marks(result: Difference, edge: Edge) -> Iterator[Mark]:
@@ -52,7 +54,7 @@ def marks(result: Difference, edge: Edge) -> Iterator[Mark]:
         yield UNCLEAR
     if direction_open(edge):
         yield DIRECTION_OPEN
-    elif hedged(edge):
+    elif hedged(edge) and edge.judged:
         yield PROBABLE
     if not edge.settled:
         yield NOT_SETTLED

@@ -36,16 +36,17 @@ def control_false_edges(result: Difference, fdr: float) -> Difference:
 def chance_right(edge: Edge) -> float:
     """Probability that an edge is right: that something changed, in this direction if it has one.
 
-    A direction without a probability was known beforehand.
+    A direction without a probability was known beforehand, or cannot be judged and is not claimed.
     """
     direction = 1.0 if edge.direction is None else edge.direction
     return (edge.confidence or 0.0) * direction
 
 
 def _claims(edge: Edge) -> Iterator[Edge]:
-    """The edge, and what remains of it if its direction is not claimed."""
-    yield edge
-    if edge.directed and edge.direction is not None:
+    """The edge, if its arrow can be judged, and what remains of it if its direction is not claimed."""
+    if edge.judged or not edge.directed:
+        yield edge
+    if edge.directed and (edge.direction is not None or not edge.judged):
         yield Edge(
             edge.source,
             edge.target,
