@@ -90,7 +90,7 @@ class TestConfidence:
             assert edge.confidence is not None
             assert (edge.direction is None) == (support != "mechanism")
             kept = control_false_edges(replace(claimed, edge_list=(replace(edge, confidence=0.99),)), 0.05)
-            assert [own.directed for own in kept.edge_list] == ([False] if support == "unclear" else [])
+            assert [own.directed for own in kept.edge_list] == ([] if support == "range" else [False])
 
     def test_the_error_is_what_other_fits_would_have_moved_a_probability_by(self):
         rng, fits, share = np.random.default_rng(840_210), 400, 0.6

@@ -82,7 +82,8 @@ class Edge(_Record):
     #: another range explains it; ``"unclear"``, ranges hardly overlap. None if it was not looked at.
     support: str | None = None
     confidence: float | None = None  #: probability that something changed between the two (docs/trust.md)
-    direction: float | None = None  #: probability that the arrow is right, given that something changed
+    #: Probability that the arrow is right, given that something changed; none where that cannot be judged.
+    direction: float | None = None
     low: float | None = None  #: lower end of the 95 % interval of `delta`, from rows not used in the search
     high: float | None = None  #: its upper end
     #: False where an order without this change, or with it in the other direction, scores within a penalty of
