@@ -12,8 +12,9 @@ instead, at no more than that. Of the target no copies are listed: each of them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 # Chosen in docs/dev/constants.md.
 MARGIN = 6.0
-ROUNDS = 20  # of weighted least squares with two variances
+# Rounds of weighted least squares with two variances, at most, and what they may leave to be changed.
+ROUNDS, SAME = 20, 1e-9
+SLACK = 3.0  # by which a given change may cost less than what the search takes for best
 
 
 def add_stand_ins(result: Difference, fit: OrderFit) -> Difference:
@@ -54,21 +57,38 @@ def find_stand_ins(
     close = np.abs(correlations(problem)) > CLOSE
     found = {}
     for i, j in edges:
-        rise = _rise_of_gain if best.gains[i] and not best.changed[i, j] else _rise
-        rises = {
-            k: rise(problem, best, (i, j), (i, k)) for k in np.flatnonzero(close[j]).tolist() if k not in (i, j)
-        }
+        others = [k for k in np.flatnonzero(close[j]).tolist() if k not in (i, j)]
+        if best.gains[i] and not best.changed[i, j]:
+            rises = {k: _rise_of_gain(problem, best, (i, j), (i, k)) for k in others}
+        else:
+            read = lru_cache(partial(read_order, problem, barred=(i, j)))
+            rises = {k: _rise(problem, best, (i, j), (i, k), read, margin + SLACK) for k in others}
         found[i, j] = [k for k in sorted(rises, key=lambda k: rises[k]) if rises[k] <= margin]
     return found
 
 
-def _rise(problem: Problem, best: Found, claimed: Edge, other: Edge) -> float:
-    """What the score rises by, at most, if another effect changes in place of the claimed one."""
-    scores = (_score(problem, best, order, claimed, other) for order in _orders(problem, best, other))
+def _rise(
+    problem: Problem,
+    best: Found,
+    claimed: Edge,
+    other: Edge,
+    read: Callable[[tuple[int, ...]], Found],
+    enough: float,
+) -> float:
+    """What the score rises by, at most, if another effect changes in place of the claimed one.
+
+    `read` reads an order without the claimed change. What is best then costs no more than a given other
+    change: where that alone rises by more than `enough`, no closer look is taken.
+    """
+    read_orders = [read(order) for order in _orders(problem, best, other)]
+    scores = [
+        _score(problem, best, said, claimed, other) if said.score - best.score <= enough else said.score
+        for said in read_orders
+    ]
     return min(scores, default=np.inf) - best.score
 
 
-def _orders(problem: Problem, best: Found, other: Edge) -> Iterator[Sequence[int]]:
+def _orders(problem: Problem, best: Found, other: Edge) -> Iterator[tuple[int, ...]]:
     """Orders near the best one in which the cause of another change precedes its effect."""
     effect, cause = other
     if best.order.index(cause) < best.order.index(effect):
@@ -81,12 +101,11 @@ def _orders(problem: Problem, best: Found, other: Edge) -> Iterator[Sequence[int
     for mover, pivot, after in ((cause, effect, 0), (effect, cause, 1)):
         order = [node for node in best.order if node != mover]
         order.insert(order.index(pivot) + after, mover)
-        yield respect_known(order, before)
+        yield tuple(respect_known(order, before))
 
 
-def _score(problem: Problem, best: Found, order: Sequence[int], claimed: Edge, other: Edge) -> float:
-    """The least score found along an order if one effect changes in place of another."""
-    said = read_order(problem, order, barred=claimed)
+def _score(problem: Problem, best: Found, said: Found, claimed: Edge, other: Edge) -> float:
+    """The least score found along an order that was read if one effect changes in place of another."""
     effect, cause = other
     if said.changed[effect, cause]:
         return said.score
@@ -119,31 +138,43 @@ class Node:
         rules, constant = self.problem.rules, self.problem.p
         table = rules.table[:, len(self.earlier) + 1]
         rows = np.array([rules.n1, rules.n2])
-        unchanged, left = self._squares([], np.ones(2)).sum(), self._squares(changed, np.ones(2))
+        left = self._squares(changed, np.ones(2))
         penalty = sum(table[INTERCEPT if k == constant else CHANGE] for k in changed)
         if not separate:
-            return float(table[FREE] / 2 * np.log(left.sum() / unchanged) + penalty)
+            return float(table[FREE] / 2 * np.log(left.sum() / self.unchanged) + penalty)
         for _ in range(ROUNDS):
-            left = self._squares(changed, rows / left)
-        gained = rows @ np.log(left * rows.sum() / (rows * unchanged))
+            before, left = left, self._squares(changed, rows / left)
+            if np.allclose(left, before, rtol=SAME, atol=0):
+                break
+        gained = rows @ np.log(left * rows.sum() / (rows * self.unchanged))
         return float(table[FREE] / rows.sum() / 2 * gained + penalty + table[VARIANCE])
+
+    @cached_property
+    def unchanged(self) -> float:
+        """What is left of the squares if nothing changes."""
+        return float(self._squares([], np.ones(2)).sum())
+
+    @cached_property
+    def _sums(self) -> tuple[list[int], FloatArray]:
+        """The constant, the predecessors and the variable itself; their sums of products, by condition."""
+        index = [self.problem.p, *self.earlier, self.effect]
+        first, pooled = (own[np.ix_(index, index)] for own in (self.problem.first, self.problem.pooled))
+        return index[:-1], np.array([first, pooled - first])
 
     def _squares(self, changed: Sequence[int], weights: FloatArray) -> FloatArray:
         """Residual sums of squares in both conditions, with weights for the conditions."""
-        index = [self.problem.p, *self.earlier]
-        own, k = [index.index(j) for j in changed], len(index)
-        scatters = np.array([self.problem.first, self.problem.pooled - self.problem.first])
-        grams, cross = scatters[:, index][:, :, index], scatters[:, index, self.effect]
-        gram, right = np.tensordot(weights, grams, 1), weights @ cross
-        first = weights[0] * grams[0]
-        solution = np.linalg.solve(
-            np.block([[gram, first[:, own]], [first[own], first[np.ix_(own, own)]]]),
-            np.concatenate([right, weights[0] * cross[0, own]]),
-        )
-        both = np.tile(solution[:k], (2, 1))
+        index, sums = self._sums
+        k, own = len(index), [index.index(j) for j in changed]
+        wide = np.empty((k + len(own), k + len(own) + 1))
+        first, second = weights[:, None, None] * sums[:, :k]
+        wide[:k, :k], wide[:k, -1] = (first + second)[:, :k], (first + second)[:, k]
+        wide[:k, k:-1], wide[k:, :k], wide[k:, -1] = first[:, own], first[own, :k], first[own, k]
+        wide[k:, k:-1] = first[np.ix_(own, own)]
+        solution = np.linalg.solve(wide[:, :-1], wide[:, -1])
+        both = np.full((2, k + 1), -1.0)
+        both[:, :k] = solution[:k]
         both[0, own] += solution[k:]
-        total = scatters[:, self.effect, self.effect]
-        left = total - 2 * np.einsum("ck,ck->c", both, cross) + np.einsum("ci,cij,cj->c", both, grams, both)
+        left = np.einsum("ci,cij,cj->c", both, sums, both)
         return np.asarray(np.maximum(left, np.finfo(float).tiny), dtype=np.float64)
 
 
