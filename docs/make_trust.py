@@ -34,6 +34,8 @@ BENCHMARKS = (
     "null_test", "worlds", "real_confidence", "null_halves", "intervals", "diagnostics", "mechanisms",
     "conditions", "settings", "support",
 )  # fmt: skip
+# Benchmarks with a seed of their own, or none.
+OTHER_SEEDS = {"worlds": ", seed 871000", "null_halves": "", "real_confidence": ""}
 RELIABILITY = {"worlds report pair": "confidence", "worlds report arrow": "direction"}
 
 
@@ -50,8 +52,9 @@ def newest(folder: Path = RESULTS) -> dict[str, Run]:
     return found
 
 
-def table(run: Run) -> str:
-    made = f"{run['date']}, commit {run['commit']}, {run['machine']}, seed {SEED}"
+def table(run: Run, script: str) -> str:
+    seed = OTHER_SEEDS.get(script, f", seed {SEED}")
+    made = f"{run['date']}, commit {run['commit']}, {run['machine']}{seed}"
     return f"{run['title']} ({made}):\n\n{markdown(run['columns'], run['rows'])}"
 
 
@@ -60,7 +63,7 @@ def filled(page: str, runs: dict[str, Run]) -> str:
 
     def block(name: str) -> str:
         script = name.partition(" ")[0]
-        return table(runs[name]) if name in runs else f"Not measured yet: `benchmarks/{script}.py`."
+        return table(runs[name], script) if name in runs else f"Not measured yet: `benchmarks/{script}.py`."
 
     return fill(page, block)
 
