@@ -510,6 +510,7 @@ def test_parameters_are_stored_and_read_back():
         "fdr": 0.1,
         "permutations": 99,
         "intervals": "split",
+        "controls": 20,
         "stored_rows": 3,
         "rng": 3,
         "n_jobs": 2,

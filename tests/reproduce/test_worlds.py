@@ -44,8 +44,8 @@ def population(plan, condition):
 
 def observed(plan):
     tables = None
-    for observe in plan.observe:
-        tables = observe(tables or plain(plan))
+    for step in (*plan.observe, *plan.record):
+        tables = step(tables or plain(plan))
     return tables
 
 

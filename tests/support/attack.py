@@ -279,6 +279,7 @@ MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
     "n_jobs": (1,),
     "missing": ("drop", "error"),
     "intervals": ("split",),
+    "controls": (5, 20),
     "resamples": (3,),
     "fdr": (0,),
     "permutations": (19,),

@@ -51,7 +51,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "forbidden": ("a->b", "c->a"),
     "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": ("20", "20,10", "auto"), "max_variables": ("2", "3"), "resamples": ("3", "0"),
-    "fdr": ("0", "2"), "labels": ("x,y", "x"), "permutations": ("19",), "intervals": ("split",),
+    "fdr": ("0", "2"), "labels": ("x,y", "x"), "permutations": ("19",), "intervals": ("split",), "controls": ("5",),
     "stored_rows": ("0", "5"), "coordinates": ("regions.csv",), "jobs": ("1", "1", "1", "0"),
     "seed": ("1", "7"),
     "columns": ("a,b,c", "a,b", "c,a"), "drop": ("c", "group", "group,a"), "missing": ("drop", "error"),
