@@ -255,10 +255,11 @@ def _search(
 ) -> tuple[list[_Comparison], tuple[str, ...]]:
     """Search for the order that suits all comparisons, and give it to each."""
     steps = _screen(steps, options, callback)
+    for step in steps:
+        pipeline.validate(step.prepared, step.labels)
     steps = [step.controlled(options, callback) for step in steps]
     settings, problems = options.order_settings(callback), []
     for step in steps:
-        pipeline.validate(step.prepared, step.labels)
         first, second, names = step.prepared.first, step.prepared.second, step.prepared.names
         before = step.prepared.before([names.index(name) for name in first.names])
         own = replace(settings, inflation=pipeline.inflation_of(step.prepared, options))

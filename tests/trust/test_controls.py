@@ -60,6 +60,31 @@ def test_halves_that_always_find_something_end():
     assert "20 found a noise variance; with penalties" in found.note
 
 
+def test_halves_that_cannot_be_fitted_are_left_out_and_counted():
+    def fit(both: Tables, rng: np.random.Generator, multiple: float) -> Claims:
+        if both.first.mean() > 2.5:  # the second table
+            raise dd.InputError("a column is constant")
+        return Claims(())
+
+    found = control_tables(tables(), fit, 20, 0)
+    assert (found.halves, found.refused) == (10, 10)
+    assert found.note.endswith("none found a change; 10 more could not be fitted")
+
+    def none(*_):
+        raise dd.InputError("a column is constant")
+
+    with pytest.raises(dd.InputError, match=r"no half .* a column is constant; leave .*controls.* out"):
+        control_tables(tables(), none, 20, 0)
+
+
+def test_a_condition_that_cannot_be_used_is_named_as_its_user_does():
+    rng = np.random.default_rng(3)
+    both = {name: rng.standard_normal((50, 3)) for name in ("control", "low")}
+    both["low"][:, 1] = 2 * both["low"][:, 0]
+    with pytest.raises(dd.InputError, match="in the low table"):
+        dd.fit_conditions(both, model=dd.DifferenceDAG(controls=20))
+
+
 def test_a_fit_says_what_its_controls_found_whatever_the_workers():
     pair = dd.simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=3)
     both = pair.first.sample(300, rng=1), pair.second.sample(300, rng=2)

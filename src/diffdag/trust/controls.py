@@ -8,15 +8,17 @@ anything, penalties are raised until no more do.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from diffdag._base.errors import InputError
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import plural
+from diffdag._base.words import named, plural
 from diffdag.results.records import Claims
 from diffdag.tables.align import Tables
 
@@ -39,6 +41,7 @@ class Controls(NamedTuple):
     mean: int
     multiple: float  # of the penalties, at which no more than `LIMIT` of them claim anything
     left: int  # fits that claim something at this multiple
+    refused: int = 0  # halves that could not be fitted
 
     @property
     def note(self) -> str:
@@ -54,9 +57,10 @@ class Controls(NamedTuple):
             )
             if times
         ]
-        if self.multiple == 1:
-            return said + (", ".join(found) or "none found a change")
-        return f"{said}{', '.join(found)}; with penalties {self.multiple:.2g} times as large {self.left} do"
+        said += ", ".join(found) or "none found a change"
+        if self.multiple > 1:
+            said += f"; with penalties {self.multiple:.2g} times as large {self.left} do"
+        return said + (f"; {self.refused} more could not be fitted" if self.refused else "")
 
 
 def control_tables(
@@ -71,22 +75,35 @@ def control_tables(
     seeds = np.random.default_rng(seed).integers(2**63, size=halves).tolist()
     tasks = list(enumerate(seeds))
     found: list[tuple[Claims, float]] = []
+    why = ""
     with show_progress(progress, "Fitting halves of one table", halves) as advance:
         for _, one in run_all(_control, tasks, shared=(tables, fit), jobs=n_jobs):
-            found.append(one)
+            if isinstance(one, str):
+                why = one
+            else:
+                found.append(one)
             advance()
-    quiet = [multiple for _, multiple in found]
-    multiple = next((m for m in MULTIPLES if sum(q > m for q in quiet) <= LIMIT * halves), MULTIPLES[-1])
-    kinds = [
-        sum(bool(claimed) for claimed in kind) for kind in zip(*(claims for claims, _ in found), strict=True)
-    ]
-    edges, noise, mean, gain = kinds
-    return Controls(halves, edges, gain, noise, mean, multiple, sum(q > multiple for q in quiet))
+    if not found:
+        raise InputError(f"no half of a table could be fitted: {why}; leave ", named("controls"), " out")
+    fitted, quiet = len(found), [multiple for _, multiple in found]
+    multiple = next((m for m in MULTIPLES if sum(q > m for q in quiet) <= LIMIT * fitted), MULTIPLES[-1])
+    by_kind = zip(*(claims for claims, _ in found), strict=True)
+    edges, noise, mean, gain = (sum(map(bool, kind)) for kind in by_kind)
+    left = sum(q > multiple for q in quiet)
+    return Controls(fitted, edges, gain, noise, mean, multiple, left, halves - fitted)
 
 
-def _control(task: tuple[int, int], tables: Tables, fit: ControlFit) -> tuple[Claims, float]:
-    """What is claimed of two halves of one table, and the least multiple at which nothing is."""
-    number, seed = task
+def _control(task: tuple[int, int], tables: Tables, fit: ControlFit) -> tuple[Claims, float] | str:
+    """What is claimed of two halves of one table, and the least quiet multiple; or why they were not fitted."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit to all rows warns
+            return _quiet_at(*task, tables, fit)
+    except (ValueError, ArithmeticError) as refused:  # such as a column that is constant in a half
+        return str(refused)
+
+
+def _quiet_at(number: int, seed: int, tables: Tables, fit: ControlFit) -> tuple[Claims, float]:
     rng = np.random.default_rng(seed)
     both = half_tables(tables, number % 2, rng)
     streams = rng.spawn(len(MULTIPLES))
