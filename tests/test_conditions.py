@@ -508,7 +508,7 @@ def test_a_result_takes_the_place_of_several(result, tmp_path):
     result.save(tmp_path / "out")
     result.pairs["base", "two"].save(tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "result.json", "edges.csv", "graph.graphml", "report.html",
+        "result.json", "edges.csv", "nodes.csv", "graph.graphml", "report.html",
     }  # fmt: skip
 
 

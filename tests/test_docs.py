@@ -6,6 +6,7 @@ import ast
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from studies import DOCS, ROOT
 from typer.main import get_command
 
 import diffdag
+from diffdag import __main__ as cli
 from diffdag.__main__ import commands
 
 pytestmark = pytest.mark.docs
@@ -66,6 +68,80 @@ def test_python_in_the_readme_runs(tmp_path, monkeypatch):
         quicker = block.replace("resamples=200", "resamples=20, permutations=99")
         exec(compile(quicker, "README.md", "exec"), {})  # noqa: S102
     assert (tmp_path / "answer" / "report.html").exists()
+
+
+R = re.compile(r"^```r\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R")
+def test_r_says_what_its_page_shows(tmp_path):
+    there = subprocess.run(["Rscript", "-e", "library(jsonlite)"], capture_output=True, check=False)
+    if there.returncode:
+        pytest.skip("needs jsonlite")
+    blocks = R.findall((DOCS / "howto" / "r.md").read_text(encoding="utf-8"))
+    assert len(blocks) == 6
+    shutil.copy(ROOT / "examples" / "diffdag.R", tmp_path)
+    (tmp_path / "page.R").write_text('cat("<end>\\n")\n'.join(code for code, _ in blocks), encoding="utf-8")
+    program = Path(sys.executable).with_name("diffdag")
+    alone = {**os.environ, **dict([ONE_PROCESS]), "DIFFDAG": str(program), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        ["Rscript", "page.R"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = [part.split() for part in done.stdout.split("<end>\n")]
+    assert said == [shown.split() for _, shown in blocks]
+
+
+@pytest.fixture
+def comparison(tmp_path, monkeypatch):
+    """A folder as workflows expect it, with a comparison whose name needs quotes."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data" / "a drug"
+    folder.mkdir(parents=True)
+    pair = diffdag.simulate_pair(4, neighbours=2, changes=1, rng=880_200)
+    for seed, (name, model) in enumerate({"control": pair.first, "treated": pair.second}.items()):
+        rows = (
+            ",".join(model.names)
+            + "\n"
+            + "\n".join(",".join(map(str, row)) for row in model.sample(300, rng=seed))
+        )
+        (folder / f"{name}.csv").write_text(rows, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("Snakefile", ("{input.first:q}", "{input.second:q}", "{threads}", "{wildcards.name:q}")),
+        ("diffdag.nf", ("${first}", "${second}", "${task.cpus}", "'${name}'")),
+    ],
+)
+def test_rules_of_workflows_call_the_program_as_it_is(name, places, comparison, tmp_path):
+    text = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    command = re.search(r"diffdag fit .*?--out \S+", text, re.DOTALL)[0].replace('"\n        "', "")
+    values = (comparison / "control.csv", comparison / "treated.csv", 1, "out put")
+    for place, value in zip(places, values, strict=True):
+        assert place in command
+        command = command.replace(place, shlex.quote(str(value)))
+    assert cli.run(shlex.split(command)[1:]) == 0
+    outputs = re.findall(r'"answers/\{name\}/(.*)",\n', text) or ["result.json"]
+    (written,) = tmp_path.rglob("out put")
+    assert {*outputs} <= {path.name for path in written.iterdir()}
+
+
+@pytest.mark.skipif(shutil.which("snakemake") is None, reason="needs Snakemake")
+def test_snakemake_runs_its_example(comparison, tmp_path):
+    shutil.copy(ROOT / "examples" / "Snakefile", tmp_path)
+    found = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["snakemake", "--cores", "1"],
+        env={**os.environ, "PATH": found},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "figures" / f"{comparison.name}.pdf").is_file()
 
 
 class Page(HTMLParser):

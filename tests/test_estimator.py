@@ -505,6 +505,8 @@ def test_parameters_are_stored_and_read_back():
         "covariance": "spearman",
         "effective_samples": 20.0,
         "max_variables": 7,
+        "adjust": ["age"],
+        "cluster": "donor",
         "missing": "drop",
         "resamples": 40,
         "fdr": 0.1,

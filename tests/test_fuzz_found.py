@@ -262,7 +262,7 @@ def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, ca
     for name, words in (("two", two), ("several", several), ("two again", two), ("several again", several)):
         assert cli.run([*line, *words]) == 0
         kept[name] = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    assert kept["two"] == {"result.json", "edges.csv", "graph.graphml", "report.html", "mine.txt"}
+    assert kept["two"] == {"result.json", "edges.csv", "nodes.csv", "graph.graphml", "report.html", "mine.txt"}
     assert "conditions.json" in kept["several"]
     assert kept["two again"] == kept["two"]
     assert kept["several again"] == kept["several"]

@@ -54,17 +54,13 @@ def released(folder):
     return {path.relative_to(folder).as_posix() for path in found if path.suffix not in SOURCES + LIBRARIES}
 
 
-def built(kind, source, out):
-    build = f"build.build_{kind}({str(out)!r}, {{'build-dir': {str(out / 'build')!r}}})"
+def built(kind, source, out, **settings):
+    settings = {"build-dir": str(out / "build"), **settings}
+    build = f"build.build_{kind}({str(out)!r}, {settings!r})"
     command = [sys.executable, "-c", f"from scikit_build_core import build; {build}"]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (archive,) = out.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return archive
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +70,12 @@ def unpacked(tmp_path_factory):
     with tarfile.open(built("sdist", ROOT, folder)) as archive:
         archive.extractall(folder, filter="data")
     return folder / f"diffdag-{PROJECT['version']}"
+
+
+@pytest.fixture(scope="module")
+def wheel(unpacked, tmp_path_factory):
+    """Built from the sdist, as `make dist` does."""
+    return built("wheel", unpacked, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +112,14 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel):
     assert {Path(name).suffix for name in names - libraries} == NEEDED | {".py"}
 
 
-def test_the_sdist_gives_the_same_wheel(wheel, unpacked, tmp_path):
-    again = built("wheel", unpacked, tmp_path)
-    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
-        contents = [{name: archive.read(name) for name in archive.namelist()} for archive in (first, second)]
+def test_the_repository_gives_the_same_wheel(wheel, tmp_path):
+    """But for what is compiled, which is made once: from the same sources, see below."""
+    direct = built("wheel", ROOT, tmp_path, **{"wheel.cmake": "false", "wheel.py-api": "py3"})
+    contents = []
+    for path in (wheel, direct):
+        with zipfile.ZipFile(path) as archive:
+            kept = (name for name in archive.namelist() if not name.endswith((*LIBRARIES, "/RECORD", "/WHEEL")))
+            contents.append({name: archive.read(name) for name in kept})
     assert contents[0] == contents[1]
 
 
@@ -131,10 +137,13 @@ def test_the_sdist_has_what_a_repository_has(unpacked):
         there = {path.relative_to(unpacked) for path in (unpacked / folder).rglob("*.py")}
         here = (path for path in (ROOT / folder).rglob("*.py") if "gallery" not in path.parts)
         assert there == {path.relative_to(ROOT) for path in here}
+    build = ("CMakeLists.txt", "pyproject.toml")
     sources = [
-        {p.relative_to(root) for p in (root / "src").rglob("*") if p.suffix in SOURCES}
+        {p.relative_to(root): p.read_bytes() for p in (root / "src").rglob("*") if p.suffix in SOURCES}
+        | {Path(name): (root / name).read_bytes() for name in build}
         for root in (ROOT, unpacked)
     ]
+    assert len(sources[0]) > len(build)
     assert sources[0] == sources[1]
     left = [path.name for path in unpacked.rglob("*") if path.suffix in (".pyc", *LIBRARIES)]
     assert left == []

@@ -111,6 +111,13 @@ class TestWithoutAnExtra:
             with pytest.raises(InputError, match=r"^matplotlib is not installed; .* 'diffdag\[plots\]'$"):
                 draw()
 
+    @pytest.mark.parametrize("ending", ["pdf", "png", "svg"])
+    def test_figures_of_a_saved_result(self, result, ending, tmp_path, capsys):
+        result.save(tmp_path)
+        assert cli.run(["export", str(tmp_path), str(tmp_path / f"figure.{ending}")]) == 2
+        assert "matplotlib is not installed; pip install 'diffdag[plots]'" in capsys.readouterr().err
+        assert not (tmp_path / f"figure.{ending}").exists()
+
     def test_graphs(self, result):
         for make in (result.to_networkx, result.to_dowhy):
             with pytest.raises(InputError, match=r"^networkx is not installed; .* 'diffdag\[graphs\]'$"):
@@ -127,7 +134,13 @@ class TestWithoutAnExtra:
     def test_a_result_is_saved_whole(self, result, tmp_path):
         places = {name: (10.0 * k, 0.0, 0.0) for k, name in enumerate(result.variables)}
         files = result.save(tmp_path, coordinates=places)
-        assert [path.name for path in files] == ["result.json", "edges.csv", "graph.graphml", "report.html"]
+        assert [path.name for path in files] == [
+            "result.json",
+            "edges.csv",
+            "nodes.csv",
+            "graph.graphml",
+            "report.html",
+        ]
         assert "diffdag[plots]" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
     def test_several_conditions_are_saved_without_their_picture(self, tmp_path, capsys):
@@ -138,8 +151,9 @@ class TestWithoutAnExtra:
             files = {path.name for path in found.save(tmp_path)}
         assert "report.html" in files
         assert "picture.svg" not in files
-        assert cli.run(["export", str(tmp_path), str(tmp_path / "all.svg")]) == 2
-        assert "pip install 'diffdag[plots]'" in capsys.readouterr().err
+        for ending in ("pdf", "png", "svg"):
+            assert cli.run(["export", str(tmp_path), str(tmp_path / f"all.{ending}")]) == 2
+            assert "pip install 'diffdag[plots]'" in capsys.readouterr().err
 
     def test_the_page_offers_no_picture(self, tables, tmp_path):
         from diffdag.app.serve.options import DEFAULTS  # noqa: PLC0415

@@ -22,14 +22,15 @@ from diffdag.pipeline import ModelOptions, Prepared
 from diffdag.result import ConditionsResult, DifferenceResult
 from diffdag.results.differences import folder_names
 from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.covariates import covariates_of_moments
 from diffdag.tables.moments import Moments, choose
-from diffdag.tables.problems import Missing, check_same_columns
-from diffdag.tables.readers.h5ad import shared_genes
+from diffdag.tables.problems import check_same_columns
 from diffdag.trust.options import Assessment
 
 if TYPE_CHECKING:
     from diffdag.ordersearch.screen import Screened
     from diffdag.ordersearch.search import Optimum
+    from diffdag.tables.coding import Levels
 
 Pair = tuple[str, str]
 NO_SHARED_ORDER = (
@@ -49,6 +50,7 @@ def fit_conditions(
     model: DifferenceDAG | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    levels: Levels | None = None,
     journal: str | PathLike[str] | None = None,
     progress: Progress = None,
 ) -> ConditionsResult:
@@ -65,8 +67,9 @@ def fit_conditions(
         How to compare; the default one if left out. With more than two conditions `effective_samples` is one
         number for all, or ``"auto"``. With more than one comparison its resamples are fitted along the common
         order, and confidence and `fdr` are about the changes if it is right. `intervals` is for two conditions.
-    columns, drop
-        As for `DifferenceDAG.fit`.
+    columns, drop, levels
+        As for `DifferenceDAG.fit`. What does not vary in some condition is left out of all comparisons, and is
+        a change in those in which it varies in one of the two.
     journal : path, optional
         A folder that keeps finished resamples, each comparison's in a folder of its own: an interrupted run
         continues.
@@ -105,14 +108,15 @@ def fit_conditions(
     options, wanted = model.model_options(), model.assessment(journal)
     wanted = pipeline.suited(wanted, options)
     _check_options(options, wanted, tables)
+    reduced = any(isinstance(table, Moments) for table in tables.values())
+    covariates = covariates_of_moments(**model.alignment()) if reduced else []
     notes: list[str] = []
-    if columns is None:
-        columns, notes = shared_genes(list(tables.values()), drop)
-        drop = drop if columns is None else None
     shared = options.method == "order"
     if not shared and len(compared) > 1:
         notes.append(NO_SHARED_ORDER)
-    parts = _align(dict(tables), compared, columns, drop, model.missing)
+    chosen = {"columns": columns, "drop": drop, "levels": levels}
+    parts, left_out = _align(dict(tables), compared, {**chosen, **model.alignment()}, covariates)
+    notes += left_out
     folders = folder_names(compared)
     with one_blas_thread(), progress_callback(progress, ESTIMATING) as callback:
         steps = []
@@ -123,7 +127,8 @@ def fit_conditions(
             if isinstance(data, Tables):
                 steps.append(_Comparison(pair, data, pipeline.prepare(data, options, callback), asked))
             else:
-                steps.append(_Comparison(pair, None, pipeline.prepare_moments(*data, options, pair), asked))
+                prepared = pipeline.prepare_moments(*data, options, pair, covariates)
+                steps.append(_Comparison(pair, None, prepared, asked))
         order: tuple[str, ...] = ()
         if shared:
             for step in steps:
@@ -172,11 +177,10 @@ def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
 def _align(
     tables: dict[str, Any],
     compared: list[Pair],
-    columns: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    missing: Missing,
-) -> dict[Pair, Tables | tuple[Moments, Moments]]:
-    """The tables, or the moments, of each comparison, all over the same variables."""
+    choice: dict[str, Any],
+    covariates: Sequence[str],
+) -> tuple[dict[Pair, Tables | tuple[Moments, Moments]], list[str]]:
+    """The tables, or the moments, of each comparison, all over the same variables, and notes on the others."""
     reduced = [isinstance(table, Moments) for table in tables.values()]
     if any(reduced) and not all(reduced):
         raise InputError("some conditions are moments and some are tables; give all in the same form")
@@ -184,23 +188,24 @@ def _align(
     aligned: dict[str, Any] = {}
     if all(reduced):
         for name in others:
-            one, two = choose(tables[start], tables[name], columns, drop)
-            check_same_columns(one.names, two.names, (start, name))
-            aligned |= {start: one, name: two.select(one.names)}
-        return {(a, b): (aligned[a], aligned[b]) for a, b in compared}
-    places: dict[str, Any] = {}
-    notes: dict[str, dict[str, None]] = {name: {} for name in tables}
-    choice: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing}
-    for name in others:
-        both = align_tables(tables[start], tables[name], **choice, labels=(start, name))
-        aligned |= {start: both.first, name: both.second}
-        places |= {start: both.places[0], name: both.places[1]}
-        for note in both.notes:
-            notes[name if f" the {name} table" in note else start][note] = None
-    return {
-        (a, b): Tables(aligned[a], aligned[b], both.names, (*notes[a], *notes[b]), (places[a], places[b]))
-        for a, b in compared
-    }
+            one, two = choose(tables[start], tables[name], choice["columns"], choice["drop"], covariates)
+            check_same_columns(one.column_names(), two.column_names(), (start, name))
+            aligned |= {start: one, name: two.select(one.column_names())}
+        return {(a, b): (aligned[a], aligned[b]) for a, b in compared}, []
+    parts = {(a, b): align_tables(tables[a], tables[b], **choice, labels=(a, b)) for a, b in compared}
+    every = dict.fromkeys(name for both in parts.values() for name in both.names)
+    names = [name for name in every if all(name in both.names for both in parts.values())]
+    if len(names) < 2:
+        raise InputError(
+            f"the conditions share {plural(len(names), 'column')} that can be compared in all of them; leave "
+            "out conditions in which columns do not vary"
+        )
+    lost = [name for name in every if name not in names]
+    notes = []
+    if lost:
+        were = "was" if len(lost) == 1 else "were"
+        notes.append(f"{join_names(lost)} cannot be compared in all conditions and {were} left out of all")
+    return {pair: both.select(names) for pair, both in parts.items()}, notes
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from diffdag.pipeline import ModelOptions
     from diffdag.precision.api import Penalty
     from diffdag.result import DifferenceResult
+    from diffdag.tables.coding import Levels
     from diffdag.tables.moments import Moments
     from diffdag.tables.problems import Missing
     from diffdag.tables.robust import Covariance
@@ -68,8 +69,15 @@ class DifferenceDAG:
     max_variables : int, optional
         ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change;
         200 unless said otherwise, up to 500, and never more than the rows of the smaller table allow.
-    missing : {"error", "drop"}, default "error"
-        What to do about rows with missing values.
+    adjust : sequence of str, optional
+        Covariates, such as age, sex and batch: columns of numbers or categories that are taken out of every
+        variable, with coefficients that may differ between the conditions. They are not compared themselves.
+    cluster : str, optional
+        The column that names what rows are nested in: donors, sites, litters, subjects. Effects are then those
+        within them, and all errors, resamples and permutations go by them.
+    missing : {"error", "drop", "em"}, default "error"
+        What to do about rows with missing values: refuse them, leave them out, or estimate moments from all
+        that was observed (expectation maximisation, if gaps depend on what was observed alone).
     resamples : int, optional
         Resamples of both tables to fit, 200 say: three of four are bootstrap samples, from which each change
         gets the probability that it is right (docs/trust.md), the others halves of the rows in complementary
@@ -134,6 +142,8 @@ class DifferenceDAG:
         covariance: Covariance = "sample",
         effective_samples: float | tuple[float, float] | Literal["auto"] | None = None,
         max_variables: int | None = None,
+        adjust: Sequence[str] | None = None,
+        cluster: str | None = None,
         missing: Missing = "error",
         resamples: int | None = None,
         fdr: float | None = None,
@@ -156,6 +166,8 @@ class DifferenceDAG:
         self.covariance = covariance
         self.effective_samples = effective_samples
         self.max_variables = max_variables
+        self.adjust = adjust
+        self.cluster = cluster
         self.missing = missing
         self.resamples = resamples
         self.fdr = fdr
@@ -207,6 +219,7 @@ class DifferenceDAG:
         *,
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
+        levels: Levels | None = None,
         labels: tuple[str, str] | None = None,
         journal: str | PathLike[str] | None = None,
         progress: Progress = None,
@@ -219,7 +232,13 @@ class DifferenceDAG:
             One row per observation; the numbers of rows may differ. Of AnnData ``X`` is used, and with
             ``adata.to_df(layer=...)`` another layer.
         columns, drop : sequence of str, optional
-            Which columns to compare, or to leave out.
+            Which columns to compare, or to leave out. Columns that are constant, count rows, hold times or text
+            are left out by themselves, with a note, unless `columns` names them; text with two different values
+            is coded 0 and 1.
+        levels : mapping of str to sequence, optional
+            Values of columns that are ordered categories, lowest first, to be coded 0, 1, ...:
+            ``{"severity": ["mild", "moderate", "severe"]}``. Ordered categories of pandas, polars and Arrow
+            know theirs.
         labels : pair of str, optional
             What to call the two conditions in messages, summary and report.
         journal : path, optional
@@ -234,7 +253,8 @@ class DifferenceDAG:
             Itself, with ``result_``.
         """
         called, wanted = check_labels(labels), self.assessment(journal)
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=self.missing, labels=called)
+        chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
+        tables = align_tables(first, second, **chosen, labels=called, **self.alignment())
         from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
 
         options = self.model_options()
@@ -252,21 +272,24 @@ class DifferenceDAG:
     ) -> Self:
         """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
-        Options that act on rows, `covariance` and `effective_samples`, are not used; `resamples`, `fdr`,
+        Covariates that the moments carry are taken out where `adjust` names them. Options that act on rows,
+        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `resamples`, `fdr`,
         `permutations`, `intervals` and `controls` are refused.
 
         Parameters
         ----------
         first, second : Moments
-            Over the same variables.
+            Over the same variables; levels of a category may differ.
         labels, progress
             As for `fit`.
         """
         from diffdag.pipeline import fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
+        from diffdag.tables.covariates import covariates_of_moments  # noqa: PLC0415
 
-        called = check_labels(labels)
+        called, covariates = check_labels(labels), covariates_of_moments(**self.alignment())
+        options, wanted = self.model_options(), self.assessment(None)
         with progress_callback(progress, ESTIMATING) as callback:
-            result = fit_moments(first, second, self.model_options(), self.assessment(None), callback, called)
+            result = fit_moments(first, second, options, wanted, callback, called, covariates)
         return self._fitted(replace(result, labels=called))
 
     def fit_population(self, first: LinearSEM, second: LinearSEM) -> Self:
@@ -289,6 +312,10 @@ class DifferenceDAG:
         from diffdag.pipeline import ModelOptions  # noqa: PLC0415 - SciPy takes a moment to import
 
         return ModelOptions(**{field.name: getattr(self, field.name) for field in fields(ModelOptions)})
+
+    def alignment(self) -> dict[str, Any]:
+        """Return how tables are read: covariates, what rows are nested in, and what is done about gaps."""
+        return {"adjust": self.adjust, "cluster": self.cluster, "missing": self.missing}
 
     def assessment(self, journal: str | PathLike[str] | None) -> Assessment:
         """Return what a result is examined with, checked."""

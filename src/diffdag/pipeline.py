@@ -26,6 +26,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
 from diffdag._base.words import Option, named
+from diffdag.model.nesting import Units, see_nesting
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
@@ -39,14 +40,19 @@ from diffdag.precision.api import ESTIMATORS, Penalty
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
-from diffdag.results.difference import Difference
-from diffdag.results.records import Check, Claims, Sensitivity
+from diffdag.results.difference import Difference, as_text
+from diffdag.results.records import Check, Claims, Sensitivity, SwitchChange
+from diffdag.tables.adjust import Nested
 from diffdag.tables.align import Tables
+from diffdag.tables.covariates import adjust_moments
 from diffdag.tables.degenerate import check_moments
-from diffdag.tables.effective_rows import independent_rows
-from diffdag.tables.moments import Moments, check_comparable
+from diffdag.tables.effective_rows import independent_rows, with_effective_rows, without_rows
+from diffdag.tables.em import Completed
+from diffdag.tables.moments import Moments, check_comparable, check_no_categories
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
+from diffdag.tables.sorting import Switched
+from diffdag.trust.by_unit import effects_by_unit, unit_notes
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
@@ -71,6 +77,7 @@ KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
+SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
 REMEDIES = (
@@ -173,6 +180,11 @@ class Prepared:
     tables: tuple[FloatArray, FloatArray] | None = None  # rows of all variables, as the moments see them
     inflation: Inflation | None = None  # of penalties, by what chance gains on the rows; None if not yet seen
     controls: Controls | None = None  # what fits to random halves of one table found
+    nested: Nested | None = None  # what the rows are nested in; None if they are independent
+    # Shares of rows in which two variables were observed, over what the rows count for; None without gaps.
+    known_cells: FloatArray | None = None
+    samples: tuple[int, int] | None = None  # rows, where the moments are worth fewer for what was taken out
+    adjust: tuple[str, ...] = ()  # covariates that were taken out of moments; those of rows are in their design
 
     @property
     def rows(self) -> tuple[FloatArray, FloatArray] | None:
@@ -213,42 +225,111 @@ def prepare(
     Tables with fewer rows than variables are screened first, straight from the rows: nothing of the size of a
     covariance matrix is formed.
     """
-    known = options.precedence(tables.names)
+    known, tables = options.precedence(tables.names), tables.adjusted
     screened = _screen_rows(tables, options, callback)
     first, second = moments_of(tables, options, None if screened is None else screened.members)
     if screened is not None and len(screened.ranked) > (most := options.most_variables(first.n, second.n)):
         screened = screened.at_most(most)  # ranks are worth fewer rows than there are
         first, second = moments_of(tables, options, screened.members)
-    n1, n2, notes = len(tables.first), len(tables.second), tables.notes
-    if (n1, n2) != (first.n, second.n):
-        fewer = (
-            f"the {n1} and {n2} rows are worth {first.n} and {second.n} independent ones with a sample "
-            "covariance (options covariance and effective_samples)"
-        )
-        notes = (*notes, fewer)
+    notes = (*tables.notes, *_counted(tables, options, first, second))
+    samples = None if tables.taken is None else (len(tables.first), len(tables.second))
+    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples)
     if options.method != "order":
-        return Prepared(tables.names, first, second, screened, known, notes)
+        return prepared
     rows = table_scores(tables.first, tables.second, options.covariance)
-    return Prepared(tables.names, first, second, screened, known, notes, rows, inflation)
+    if tables.taken is None:
+        return replace(prepared, tables=rows, inflation=inflation)
+    taken = tables.taken
+    one, two = (_widened(table, lost) for table, lost in zip(rows, taken.lost, strict=True))
+    rows_of: dict[str, Any] = {"tables": (one, two), "nested": taken.nested, "known_cells": taken.known}
+    return replace(prepared, inflation=inflation, **rows_of)
+
+
+def _widened(rows: FloatArray, lost: int) -> FloatArray:
+    """Rows of residuals with the variance that they would have had there been nothing to take out."""
+    if not lost:
+        return rows
+    mean = rows.mean(axis=0)
+    wide: FloatArray = mean + (rows - mean) * math.sqrt(len(rows) / max(len(rows) - lost, 1))
+    return wide
+
+
+def _counted(tables: Tables, options: ModelOptions, first: Moments, second: Moments) -> Iterator[str]:
+    """Say how many independent rows the rows are worth, if not all, and why."""
+    n1, n2, taken = len(tables.first), len(tables.second), tables.taken
+    if (n1, n2) == (first.n, second.n):
+        return
+    why = []
+    if taken is not None and taken.filled is not None:
+        why.append("missing values")
+    if taken is not None and any(taken.lost):
+        why.append("what is taken out")
+    if options.covariance == "spearman" or options.effective_samples is not None:
+        why.append("the options covariance and effective_samples")
+    if first.n + second.n < SAID * (n1 + n2) or not taken:
+        yield (
+            f"because of {' and '.join(why)}, the {n1} and {n2} rows are worth {first.n} and {second.n} "
+            "complete and independent ones"
+        )
 
 
 def prepare_moments(
-    first: Moments, second: Moments, options: ModelOptions, labels: tuple[str, str] = LABELS
+    first: Moments,
+    second: Moments,
+    options: ModelOptions,
+    labels: tuple[str, str] = LABELS,
+    adjust: Sequence[str] = (),
 ) -> Prepared:
-    """Take moments as they are."""
+    """Take moments as they are, but for covariates, which are taken out."""
+    notes: tuple[str, ...] = ()
+    samples = (first.n, second.n) if adjust else None
+    if adjust:
+        first, second, notes, adjust = adjust_moments(first, second, adjust, labels)
+    check_no_categories(first, second)
     check_same_columns(first.names, second.names, labels)
-    return Prepared(first.names, first, second.select(first.names), known=options.precedence(first.names))
+    known = options.precedence(first.names)
+    second = second.select(first.names)
+    taken: dict[str, Any] = {"adjust": tuple(adjust), "samples": samples}
+    return Prepared(first.names, first, second, known=known, notes=notes, **taken)
 
 
 def moments_of(
     tables: Tables, options: ModelOptions, columns: Sequence[int] | None = None
 ) -> tuple[Moments, Moments]:
     """Moments of two tables, or of some of their columns, as the options say."""
+    tables = tables.adjusted
     how: dict[str, Any] = {"covariance": options.covariance, "effective_samples": options.effective_samples}
-    if columns is None:
-        return table_moments(tables.first, tables.second, tables.names, **how)
-    names = [tables.names[k] for k in columns]
-    return table_moments(tables.first[:, columns], tables.second[:, columns], names, **how)
+    chosen = list(range(len(tables.names)) if columns is None else columns)
+    rows = [table if columns is None else table[:, columns] for table in (tables.first, tables.second)]
+    both = table_moments(rows[0], rows[1], [tables.names[k] for k in chosen], **how)
+    if tables.taken is None:
+        return both
+    lost, worth, filled, means = (
+        tables.taken.lost,
+        tables.taken.mean_rows,
+        tables.taken.filled,
+        tables.taken.means,
+    )
+    one, two = (without_rows(both[k], len(rows[k]), lost[k], worth[k]) for k in (0, 1))
+    if filled is None:
+        return one, two
+    one, two = (
+        with_effective_rows(own, own.n * known.share) for own, known in zip((one, two), filled, strict=True)
+    )
+    if options.covariance != "sample" or means is None:
+        return one, two
+    one, two = (
+        Moments(own.names, own.n, means[k][chosen], _scatter_of(known, lost[k], own.n, chosen), own.mean_rows)
+        for k, (own, known) in enumerate(zip((one, two), filled, strict=True))
+    )
+    return one, two
+
+
+def _scatter_of(filled: Completed, lost: int, worth: int, columns: Sequence[int]) -> FloatArray:
+    """The scatter of so many rows with a covariance of maximum likelihood, free of its bias."""
+    n = len(filled.rows)
+    scatter: FloatArray = filled.covariance[np.ix_(columns, columns)] * (n / (n - 1 - lost) * (worth - 1))
+    return scatter
 
 
 def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallback | None) -> Screened | None:
@@ -288,11 +369,22 @@ def validate(prepared: Prepared, labels: tuple[str, str] = LABELS) -> None:
     check_comparable(prepared.first, prepared.second, labels)
 
 
-def inflation_of(prepared: Prepared, options: ModelOptions) -> Inflation:
+def inflation_of(prepared: Prepared, options: ModelOptions, units: Units | None = None) -> Inflation:
     """What penalties are multiplied by: what chance gains on the rows, over what it gains on Gaussian ones."""
     if prepared.inflation is not None or prepared.rows is None:
         return prepared.inflation or NONE
-    return see_chance(prepared.rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+    found = see_chance(prepared.rows, np.random.default_rng(options.seed).spawn(1)[0]).inflation
+    units = units or units_of(prepared, options)
+    return found if units is None else found.for_units(*units.multiples)
+
+
+def units_of(prepared: Prepared, options: ModelOptions) -> Units | None:
+    """What the rows of the variables that were kept are nested in, and what that multiplies variances by."""
+    if prepared.nested is None or prepared.rows is None:
+        return None
+    members = range(len(prepared.names)) if prepared.screened is None else prepared.screened.members
+    rng = np.random.default_rng(options.seed).spawn(3)[2]
+    return see_nesting(prepared.rows, prepared.nested.among(members), rng)
 
 
 def controlled(
@@ -334,12 +426,23 @@ def search(
     prepared = screened_to_fit(prepared, options, callback)
     names, first, second = prepared.names, prepared.first, prepared.second
     screened = prepared.screened or Screened(range(len(names)))
-    settings, before = (
-        options.order_settings(callback, inflation_of(prepared, options)),
-        prepared.before(screened.members),
-    )
+    units, kept = units_of(prepared, options), screened.members
+    before = prepared.before(kept)
+    settings = options.order_settings(callback, inflation_of(prepared, options, units))
     return ordersearch.fit_samples(
-        names, first, second, before, settings, screened, optimum, prepared.rows, starts
+        names,
+        first,
+        second,
+        before,
+        settings,
+        screened,
+        optimum,
+        prepared.rows,
+        starts,
+        units,
+        None
+        if prepared.known_cells is None
+        else prepared.known_cells[np.ix_(screened.members, screened.members)],
     )
 
 
@@ -402,7 +505,7 @@ def effective_rows(tables: Tables, options: ModelOptions) -> tuple[int, int]:
     if options.effective_samples is None:
         return len(tables.first), len(tables.second)
     covariance: Covariance = "sample" if options.covariance == "sample" else "winsorised"
-    scores = table_scores(tables.first, tables.second, covariance)
+    scores = table_scores(tables.adjusted.first, tables.adjusted.second, covariance)
     first, second = independent_rows(options.effective_samples, scores)
     return round(first), round(second)
 
@@ -427,22 +530,27 @@ def assess(
     have to keep to.
     """
     found = add_stand_ins(fit.difference, fit) if fit.method == "order" else fit.difference
+    rows = tables.adjusted
+    design = {} if tables.design is None else tables.design.said
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
-    settings = {**found.settings, **options.knowledge, **covariance, **controls}
-    readings = read_edges(fit, tables, options.covariance)
+    settings = {**found.settings, **options.knowledge, **design, **covariance, **controls}
+    readings = read_edges(fit, rows, options.covariance)
     result = replace(
         found,
         edge_list=with_support(found.edge_list, readings),
-        notes=(*prepared.notes, *found.notes),
+        notes=(*prepared.notes, *unit_notes(tables.design, wanted.permuted, options.method), *found.notes),
         settings=settings,
+        unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
+        samples=prepared.samples or found.samples,
+        switch_list=switch_changes(tables.switched),
     )
     if wanted.permuted:
         tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
     with show_progress(callback, "Checking assumptions", 1) as advance:
         known = {"effective": options.effective_samples is not None, "resampled": bool(wanted.fits)}
-        checks = check_tables(tables, fit, readings, covariance=options.covariance, **known)
+        checks = check_tables(rows, fit, readings, covariance=options.covariance, **known)
         if len(fit.kept) <= QUICK and result.edge_list:
             checks = (*checks, *_remedies(checks, result, tables, options, along))
         result = replace(result, checks=checks)
@@ -457,9 +565,14 @@ def assess(
         result = control_false_edges(result, wanted.fdr)
     if not result.edge_list:
         return result
-    rows = rows_to_show(held_out or tables, fit.kept, options.covariance, wanted.rows_shown)
+    shown = rows_to_show((held_out or tables).adjusted, fit.kept, options.covariance, wanted.rows_shown)
     ranked = options.covariance == "spearman"
-    return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, rows, scores=ranked))
+    return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, shown, scores=ranked))
+
+
+def switch_changes(switched: Sequence[Switched]) -> tuple[SwitchChange, ...]:
+    """Columns that vary in one condition only, as part of a result."""
+    return tuple(SwitchChange.of(own._replace(held=as_text(own.held))) for own in switched)
 
 
 def _remedies(
@@ -484,6 +597,8 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     return replace(
         found,
         notes=(*prepared.notes, *found.notes, *([ROWS_NEEDED] if found.edge_list else [])),
+        samples=prepared.samples or found.samples,
+        settings={**found.settings, **({"adjust": list(prepared.adjust)} if prepared.adjust else {})},
         checks=check_moments_only(fit),
         scatters=edge_scatters(found.edge_list, fit, fit.first, fit.second),
     )
@@ -586,12 +701,14 @@ def fit_tables(
     tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
 ) -> DifferenceResult:
     """The whole chain for two aligned tables."""
-    wanted = suited(wanted, options)
+    wanted = suited(wanted, options, tables)
     held_out = None
     if wanted.intervals is not None:
         tables, held_out = split_rows(tables, options.rng)
     check_journals(tables, options, wanted)
-    prepared = controlled(prepare(tables, options, callback), tables, options, wanted, callback)
+    prepared = prepare(tables, options, callback)
+    tables.check_left()
+    prepared = controlled(prepared, tables, options, wanted, callback)
     fit = search(prepared, options, callback)
     assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
     return DifferenceResult.of(assessed)
@@ -605,12 +722,13 @@ def fit_moments(
     wanted: Assessment,
     callback: ProgressCallback | None = None,
     labels: tuple[str, str] = LABELS,
+    adjust: Sequence[str] = (),
 ) -> DifferenceResult:
     """The chain for moments, as far as it needs no rows."""
     for name in ("resamples", "fdr", "permutations", "intervals", "controls"):
         if getattr(wanted, name):
             raise InputError(named(name), " needs rows, and only moments are known; leave it out")
-    prepared = prepare_moments(first, second, options, labels)
+    prepared = prepare_moments(first, second, options, labels, adjust)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 
 
@@ -625,8 +743,23 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
     return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))
 
 
-def suited(wanted: Assessment, options: ModelOptions) -> Assessment:
-    """Refuse what does not go with the model; leave out what was not asked for by name."""
+def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:
+    """Refuse what does not go with the model, or with the tables; leave out what was not asked for by name."""
+    if tables is not None and tables.design is not None and tables.design.cluster:
+        name = tables.design.cluster
+        if wanted.intervals is not None:
+            raise InputError(
+                "split intervals would take rows of one ",
+                f"'{name}' for independent; leave ",
+                named("intervals"),
+                " out",
+            )
+        if options.effective_samples is not None:
+            raise InputError(
+                f"errors are those between '{name}', whatever rows of one have in common; leave ",
+                named("effective_samples"),
+                " out",
+            )
     if wanted.intervals is not None:
         if options.method != "order":
             raise InputError("split intervals need ", Option("method", "order"), "; leave them out")

@@ -25,6 +25,8 @@ from diffdag.pipeline import (
 )
 from diffdag.result import PathResult
 from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.coding import Levels
+from diffdag.tables.covariates import covariates_of_moments
 from diffdag.tables.moments import Moments, choose
 from diffdag.trust.resampling import Drawing, Kind, Resamples, check_journal, resample_tables
 from diffdag.trust.sensitivity import SettingMultiples
@@ -43,6 +45,7 @@ def resample_fits(
     progress: Progress = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    levels: Levels | None = None,
 ) -> Resamples:
     """Fit one model to many resamples of two tables.
 
@@ -66,7 +69,7 @@ def resample_fits(
         A file that keeps finished fits: an interrupted run continues, and a finished one can be given more.
     progress : bool or callable, optional
         True for a bar on a terminal; a function is called with the fits done, their number, and what they are.
-    columns, drop
+    columns, drop, levels
         As for `DifferenceDAG.fit`.
 
     Returns
@@ -88,7 +91,7 @@ def resample_fits(
         raise InputError("moments cannot be resampled; give the two tables of rows")
     model = model or DifferenceDAG()
     options = model.model_options()
-    tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
+    tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
     options.precedence(tables.names)  # refuse at once what every fit would refuse
     check_whole("fits", fits, least=1)
     drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng, varied)
@@ -111,6 +114,7 @@ def settings_path(
     progress: Progress = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    levels: Levels | None = None,
 ) -> PathResult:
     """Fit along a path of settings, choose one from the data, and say what depends on it.
 
@@ -131,7 +135,7 @@ def settings_path(
         A folder that keeps finished halves: an interrupted run continues.
     progress : bool or callable, optional
         True for a bar on a terminal; a function is called with the fits done and their number.
-    columns, drop
+    columns, drop, levels
         As for `DifferenceDAG.fit`.
 
     Returns
@@ -157,9 +161,12 @@ def settings_path(
         options = replace(options, rng=int(options.rng.integers(2**63)))
     tables: Tables | None = None
     if isinstance(first, Moments) and isinstance(second, Moments):
-        prepared = prepare_moments(*choose(first, second, columns, drop), options)
+        covariates = covariates_of_moments(**model.alignment())
+        prepared = prepare_moments(
+            *choose(first, second, columns, drop, covariates), options, adjust=covariates
+        )
     else:
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=model.missing)
+        tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
         prepared = prepare(tables, options)
     base = base_settings(prepared, options)
     if tables is None and by == "stability":

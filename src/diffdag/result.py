@@ -19,7 +19,7 @@ from diffdag._base.words import plural
 from diffdag.report import conditions, graphs, text
 from diffdag.results.difference import Difference
 from diffdag.results.differences import Differences
-from diffdag.results.json import from_json, to_csv, to_json
+from diffdag.results.json import from_json, nodes_to_csv, to_csv, to_json
 from diffdag.trust.sensitivity import SettingsPath
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from diffdag.report.plots.brain import ViewName
     from diffdag.tables.readers.coordinates import Coordinates
 
-FILES = ("result.json", "edges.csv", "graph.graphml", "report.html")
+FILES = ("result.json", "edges.csv", "nodes.csv", "graph.graphml", "report.html")
 CONDITIONS_FILES = ("conditions.json", "changes.csv", "matrix.csv", "picture.svg", "report.html")
 
 
@@ -76,7 +76,7 @@ class DifferenceResult(Difference):
     to_dowhy = graphs.to_dowhy
 
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
-        """Write result.json, edges.csv, graph.graphml and report.html.
+        """Write result.json, edges.csv, nodes.csv, graph.graphml and report.html.
 
         Everything is rendered before the first file is written; if one cannot be written, older ones stay. Each
         file is replaced in one step, and the folder as a whole where it is new or holds nothing but a result
@@ -101,7 +101,8 @@ class DifferenceResult(Difference):
         """Return what `save` writes, by the names of the files."""
         from diffdag.report.html.page import render_page  # noqa: PLC0415
 
-        texts = (to_json(self), to_csv(self), self.to_graphml(), render_page(self, coordinates=coordinates))
+        tables = to_json(self), to_csv(self), nodes_to_csv(self)
+        texts = (*tables, self.to_graphml(), render_page(self, coordinates=coordinates))
         return {name: text.encode("utf-8") for name, text in zip(FILES, texts, strict=True)}
 
     def plot(self, ax: Axes | None = None, *, theme: ThemeName = "light") -> Axes:

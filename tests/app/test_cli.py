@@ -40,7 +40,7 @@ BAD = {
     "inf": (with_cell("inf"), "infinite values: 1 in 'b'"),
     "duplicate names": (text(GOOD).replace(b"a,b,c", b"a,b,b"), "'b' appears more than once"),
     "different columns": (text(GOOD).replace(b"a,b,c", b"a,b,d"), "'c' missing in '"),
-    "constant column": (text(GOOD.assign(b=0.1)), "column 'b' is constant in '"),
+    "constant columns": (text(GOOD.assign(b=0.1, c=1.0)), "columns 'b' and 'c' are constant in '"),
     "one row": (text(GOOD.iloc[:1]), "has 1 row"),
     "one column": (text(GOOD[["a"]]), "has 1 column to compare; at least 2 are needed"),
     "collinear columns": (
@@ -82,7 +82,7 @@ def test_two_tables_of_one_column(tmp_path, capsys):
     fails(capsys, ["fit", tmp_path / "t.csv", tmp_path / "t.csv"], "has 1 column")
 
 
-@pytest.mark.parametrize("name", ["missing file", "binary junk", "constant column", "collinear columns"])
+@pytest.mark.parametrize("name", ["missing file", "binary junk", "constant columns", "collinear columns"])
 @pytest.mark.slow
 def test_a_fresh_process_shows_no_traceback(tmp_path, good, name):
     content, message = BAD[name]
@@ -194,7 +194,7 @@ def test_json_is_the_only_output_and_equals_the_file(pair, tmp_path, capsys):
     assert printed["schema"] == 2
     assert printed["samples"] == {"first": 400, "second": 400}
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["edges.csv", "graph.graphml", "report.html", "result.json"]
+    assert names == ["edges.csv", "graph.graphml", "nodes.csv", "report.html", "result.json"]
 
 
 def test_one_file_in_two_groups_gives_the_same_edges(pair, tmp_path, capsys):

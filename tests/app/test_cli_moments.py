@@ -189,3 +189,94 @@ def test_an_npz_with_a_table_is_still_a_table(folder, capsys):
         np.savez(f"{side}-table.npz", values=table.to_numpy(), names=list(table.columns))
     expected = answer(capsys, "fit", "first.csv", "second.csv")
     assert answer(capsys, "fit", "first-table.npz", "second-table.npz") == expected
+
+
+# Covariates
+
+
+@pytest.fixture
+def adjusted(folder, capsys):
+    """The tables with covariates, as CSV files, folders of Parquet files, and moments."""
+    rng = np.random.default_rng(840022)
+    for k, (side, table) in enumerate(TABLES.items()):
+        age, batch = rng.normal(50 + 5 * k, 10, 900), rng.choice(list("abc"), 900)
+        moved = table.add(0.1 * age + (batch == "b"), axis=0).assign(age=age, batch=batch, donor="d")
+        moved.to_csv(f"{side}.csv", index=False)
+        for file in range(3):
+            moved.iloc[300 * file : 300 * (file + 1)].to_parquet(folder / side / f"{file}.parquet")
+        arguments = (side, "--drop", "donor", "--adjust", "age,batch", "--out", f"{side}.npz")
+        code, out, error = run(capsys, "moments", *arguments)
+        assert (code, error) == (0, "")
+        assert out.startswith("900 rows, 4 variables, 2 covariates\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pair", "drop"),
+    [
+        (("first.npz", "second.npz"), ""),
+        (("first", "second/*.parquet"), "donor"),
+        (("first", "second.npz"), "donor"),
+        (("first.npz", "second.npz"), B),
+        (("first.npz", "second"), f"donor,{B}"),
+    ],
+)
+def test_covariates_are_taken_out_of_moments_and_folders(adjusted, capsys, pair, drop):
+    arguments = ("--adjust", "age,batch", *(("--drop", drop) if drop else ()))
+    left = (A, C, D) if B in drop else (A, B, C, D)
+    expected = answer(
+        capsys, "fit", "first.csv", "second.csv", "--columns", ",".join(left), "--adjust", "age,batch"
+    )
+    assert answer(capsys, "fit", *pair, *arguments) == expected
+    assert expected[:2] == (list(left), {"first": 900, "second": 900})
+    code, out, _ = run(capsys, "fit", *pair, *arguments, "--columns", f"{C},{A},batch", "--json")
+    assert (code, json.loads(out)["variables"]) == (0, [C, A])
+    assert json.loads(out)["settings"]["adjust"] == ["age", "batch"]
+
+
+def test_paths_and_comparisons_of_moments_with_covariates(adjusted, capsys):
+    code, out, _ = run(capsys, "path", "first.npz", "second.npz", "--adjust", "age,batch", "--penalties", "1,2")
+    assert code == 0
+    assert "batch" not in out
+    code, out, _ = run(
+        capsys, "compare", "first.npz", "second.npz", "--drop", "age,batch", "--methods", "plugin", "--json"
+    )
+    assert (code, json.loads(out)["variables"]) == (0, [A, B, C, D])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["fit", "first.npz", "second.npz", "--cluster", "donor"],
+            "--cluster acts on rows, and only moments are",
+        ),
+        (
+            ["fit", "first", "second", "--cluster", "donor"],
+            "--cluster acts on rows, and only moments are known",
+        ),
+        (
+            ["path", "first", "second", "--cluster", "donor"],
+            "--cluster acts on rows, and only moments are known",
+        ),
+        (
+            ["fit", "first", "second", "--missing", "em"],
+            "read tables whole, or drop rows with gaps with --missing drop",
+        ),
+        (["fit", "first.npz", "second.npz", "--missing", "em"], "--missing acts on rows"),
+        (
+            ["fit", "first.npz", "second.npz"],
+            "'batch' is a category, no variable; leave it out with --drop batch",
+        ),
+        (["compare", "first.npz", "second.npz"], "'batch' is a category, no variable"),
+        (["fit", "first.npz", "second.npz", "--adjust", "dose"], "--adjust names 'dose', which no table has"),
+        (["fit", "first", "second", "--adjust", "dose"], "--adjust names 'dose', which no table has"),
+        (["moments", "first", "--out", "m.npz", "--adjust", "dose"], "--adjust names 'dose'"),
+        (
+            ["moments", "first", "--out", "m.npz", "--missing", "em"],
+            "--missing em needs all rows at once",
+        ),
+    ],
+)
+def test_what_does_not_go_with_covariates_of_moments(adjusted, capsys, arguments, message):
+    fails(capsys, message, *arguments)

@@ -66,7 +66,7 @@ WRONG = [
     ([*FIT, "--first", "x"], "--first"),
     (["fit", "a.csv", "gaps.csv"], "with --missing drop"),
     (["fit", "a.csv", "text.csv"], "with --drop c"),
-    (["fit", "a.csv", "constant.csv"], "with --drop c"),
+    (["fit", "a.csv", "constant.csv", "--columns", "a,b,c", "--drop", "b"], "is constant in"),
     (["fit", "a.csv"], "--group"),
     (GROUPS, "--reference"),
     ([*GROUPS, "--first", "x"], "--second"),
@@ -134,7 +134,7 @@ def folder(tmp_path_factory):
     for name, table in zip("ab", tables, strict=True):
         table.to_csv(place / f"{name}.csv", index=False)
         dd.Moments.from_array(table.to_numpy(), [*"abc"]).save(place / f"{name}.npz")
-    cells = {"gaps": [np.nan] + [1.0] * 59, "text": "no number", "constant": 1.0}
+    cells = {"gaps": [np.nan] + [1.0, 2.0, 4.0] * 19 + [7.0] * 2, "text": "no number", "constant": 1.0}
     for name, values in cells.items():
         tables[1].assign(c=values).to_csv(place / f"{name}.csv", index=False)
     pd.concat(tables).assign(dose=[*"xyz"] * 40).to_csv(place / "groups.csv", index=False)

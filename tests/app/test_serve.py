@@ -34,11 +34,12 @@ from diffdag.app.serve.child import FAULT, LOST, Child, LostError
 from diffdag.app.serve.folder import Folder
 from diffdag.app.serve.jobs import Job, Jobs
 from diffdag.app.serve.options import DEFAULTS, check_options, settings_of
-from diffdag.app.serve.preview import compare, group_columns, preview_tables
+from diffdag.app.serve.preview import Roles, compare, group_columns, preview_tables
 from diffdag.app.serve.server import open_port
 from diffdag.app.serve.session import Session
 from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.model.simulate import simulate_pair
+from diffdag.tables.align import align_tables
 from diffdag.tables.readers import files
 from diffdag.tables.readers.endings import FEATHER, PARQUET
 
@@ -49,6 +50,19 @@ FIRST, SECOND = (
 )
 WIDE = pd.DataFrame(np.random.default_rng(3).standard_normal((400, 40)), columns=[f"x{k}" for k in range(40)])
 LIMIT = 1  # megabytes
+
+
+def nested_pair():
+    """Rows of four donors each that differ much, with an age, a kit that is the condition, and some gaps."""
+    tables = []
+    for number, frame in enumerate((FIRST, SECOND), start=1):
+        rng = np.random.default_rng(number)
+        donor = rng.integers(0, 4, len(frame))
+        table = frame + rng.normal(scale=2.0, size=(4, 4))[donor]
+        table.loc[:39, "a"] = np.nan
+        names = [f"d{number}{k}" for k in donor]
+        tables.append(table.assign(donor=names, kit=f"k{number}", age=rng.normal(50, 9, len(frame)).round(1)))
+    return tables
 
 
 def awaited(coroutine):
@@ -195,7 +209,7 @@ class TestPath:
         seen = server.look(keys).json()
         assert seen["labels"] == ["before", "after"]
         assert seen["rows"] == [300, 300]
-        assert [column["name"] for column in seen["columns"] if not column["use"]] == ["note"]
+        assert [column["name"] for column in seen["columns"] if column["role"] == "drop"] == ["note"]
         assert seen["problem"] is None
 
         started = server.start(keys, drop=["note"], hide_rows=True)
@@ -225,9 +239,8 @@ class TestPath:
         kept = Path(job["kept"])
         assert kept.parent == server.out
         assert (kept / "report.html").read_text(encoding="utf-8") == report.text
-        assert [path for path in server.stored if "jobs" in path.parts and path.suffix == ".csv"] == [
-            path for path in server.stored if path.name == "edges.csv"
-        ]
+        tables = {path.name for path in server.stored if "jobs" in path.parts and path.suffix == ".csv"}
+        assert tables == {"edges.csv", "nodes.csv"}  # those of the result
 
     def test_one_file_with_a_group_column(self, server):
         both = pd.concat([FIRST.assign(dose="<b>none", plate=1), SECOND.assign(dose="high", plate=2)])
@@ -237,6 +250,46 @@ class TestPath:
         assert seen["candidates"] == ["dose", "plate"]
         assert seen["choice"] == {"group": "dose", "first": "<b>none", "second": "high"}
         assert seen["groups"][2] == {"name": "other", "rows": 5}
+
+    def test_roles_gaps_and_labels_reach_the_fit(self, server):
+        keys = server.upload_pair(*nested_pair())
+        seen = server.look(keys).json()
+        assert {column["name"]: column["role"] for column in seen["columns"]} == {
+            **dict.fromkeys("abcd", "compare"),
+            "donor": "cluster",
+            "kit": "drop",
+            "age": "compare",
+        }
+        chosen = {"adjust": ["age"], "cluster": "donor", "missing": "em", "labels": ["<i>mild", "severe"]}
+        again = server.look(keys, drop=[], **chosen).json()
+        assert again["problem"] is None
+        assert (again["labels"], again["names"]) == (["<i>mild", "severe"], ["before", "after"])
+        job = server.wait_for(server.start(keys, **chosen).json()["key"], "done", "failed")
+        assert (job["state"], job["title"]) == ("done", "<i>mild and severe"), job["message"]
+        result = server.client.get(f"/jobs/{job['key']}/result.json").json()
+        assert (result["labels"], result["variables"]) == (["<i>mild", "severe"], ["a", "b", "c", "d"])
+        assert (result["settings"]["adjust"], result["settings"]["cluster"]) == (["age"], "donor")
+        assert any("of the values are missing; means and covariances" in note for note in result["notes"])
+        assert any("'kit' is 'k1' in <i>mild and 'k2' in severe: left out" in note for note in result["notes"])
+
+    def test_what_cannot_be_is_said_before_the_start(self, server):
+        keys = server.upload_pair(*nested_pair())
+        told = server.look(keys, drop=[], adjust=["kit"]).json()["problem"]
+        assert told.startswith(
+            "covariate 'kit' coincides with the condition ('k1' in before, 'k2' in after): what"
+        )
+        assert told.endswith(
+            "changes; leave it out (under Checks), and take the result for that of both together"
+        )
+        told = server.look(keys, drop=[], cluster="kit").json()["problem"]
+        assert told.startswith("all rows of before belong to one 'kit'")
+        assert "; leave it out (under Checks), and take" in told
+        refused = server.start(keys, adjust=["donor"], cluster="donor")
+        assert refused.status_code == 422
+        assert refused.json()["error"] == (
+            "column 'donor' is both taken out as a covariate and what rows are nested in; choose one role for "
+            "it (under Checks)"
+        )
 
     def test_the_example_is_there(self, server):
         first, second = server.client.post("/example").json()
@@ -574,7 +627,7 @@ class TestNames:
         assert new.parent.name == answer["key"]
         assert answer["name"] == name.replace("\0", "\\x00")[:200]
         server.client.delete(f"/files/{answer['key']}")
-        assert set(server.stored) == before
+        assert new not in server.stored
 
     @pytest.mark.parametrize(
         "name", ["../../etc/passwd", "x.csv/../../y", "", "x.py", "x.csv.exe", "x.parquet.gz"]
@@ -767,7 +820,7 @@ class TestEnd:
 class TestLook:
     def remarks(self, first, second):
         columns = compare(first, second, ("A", "B"))["columns"]
-        return {column["name"]: (column["why"], column["use"], column["can"]) for column in columns}
+        return {column["name"]: (column["why"], column["role"], column["roles"]) for column in columns}
 
     def test_every_column_is_judged(self):
         first = FIRST.assign(
@@ -785,16 +838,104 @@ class TestLook:
             late=1.0,
         )
         seen = self.remarks(first, second)
-        assert seen["a"] == ("", True, True)
-        assert seen["only"] == ("only in A", False, False)
-        assert seen["late"] == ("only in B", False, False)
-        assert seen["id"] == ("counts the rows", False, True)
-        assert seen["word"] == ("is not numeric ('w' in row 1 of 'word' in the A table)", False, False)
-        assert seen["flat"] == ("the same value in every row of A", False, False)
-        assert seen["far"][1:] == (False, False)
-        assert seen["sparse"] == ("missing in most rows", False, True)
-        assert seen["gap"] == ("missing in 5 rows of A", True, True)
-        assert compare(first, second, ("A", "B"))["complete"] == [295, 300]
+        every, others = ["compare", "adjust", "cluster", "drop"], ["adjust", "cluster", "drop"]
+        assert seen["a"] == ("", "compare", every)
+        assert seen["only"] == ("only in A", "drop", ["drop"])
+        assert seen["late"] == ("only in B", "drop", ["drop"])
+        assert seen["id"] == ("counts rows", "drop", others)
+        assert seen["word"] == ("is not numeric ('w' in row 1 of 'word' in the A table)", "drop", others)
+        assert seen["flat"] == ("does not vary in A: a change by itself", "compare", every)
+        assert seen["far"][1:] == ("drop", others)
+        assert seen["sparse"] == ("missing in most rows", "drop", every)
+        assert seen["gap"] == ("missing in 5 rows of A", "compare", every)
+        assert compare(first, second, ("A", "B"))["lost"] == [5, 0]
+
+    def test_words_are_those_of_notes(self):
+        first = FIRST.assign(off=FIRST["a"], same="x", kit="k1", sex=["f", "m"] * 150, row=range(300))
+        second = SECOND.assign(off=0.0, same="x", kit="k2", sex=["m", "f"] * 150, row=range(300))
+        seen = self.remarks(first, second)
+        assert {name: why for name, (why, *_) in seen.items() if why} == {
+            "off": "switched off in B: a change by itself",
+            "same": "is constant",
+            "kit": "is 'k1' in A and 'k2' in B",
+            "sex": "coded 0 for 'f' and 1 for 'm'",
+            "row": "counts rows",
+        }
+        assert seen["same"][1:] == ("drop", ["drop"])
+        (note, coded) = align_tables(first, second, labels=("A", "B")).notes
+        assert note == (
+            "columns 'same' is constant, 'row' counts rows and 'kit' is 'k1' in A and 'k2' in B: left out"
+        )
+        assert coded.endswith(seen["sex"][0])
+        kinds = {column["name"]: column for column in compare(first, second, ("A", "B"))["columns"]}
+        assert [name for name, column in kinds.items() if column["auto"]] == ["same", "kit", "row"]
+        assert [name for name, column in kinds.items() if column["switched"]] == ["off"]
+
+    def test_it_asks_what_columns_are(self):
+        first, second = (table.assign(site=["n", "s", "e"] * 100) for table in nested_pair())
+        first["batch"], second["batch"] = (table["donor"].str[-1].astype(int) for table in (first, second))
+        seen = compare(first, second, ("A", "B"))
+        donor, batch, site = sorted(
+            seen["questions"], key=lambda asked: ["donor", "batch", "site"].index(asked["name"])
+        )
+        assert donor["words"] == (
+            "column 'donor' has 8 different values, each in one condition only, and rows with the same one "
+            "resemble each other"
+        )
+        assert donor["hint"].startswith("such as 'd10', 'd11' and 'd12'; 8 values explain ")
+        assert (batch["nested"], batch["hint"][:27]) == (True, "such as '0', '1' and '2'; 4")
+        assert site == {
+            "name": "site",
+            "words": "column 'site' has 3 different values",
+            "hint": "such as 'e', 'n' and 's'",
+            "nested": False,
+        }
+        roles = {column["name"]: column["role"] for column in seen["columns"]}
+        assert sorted((roles["donor"], roles["batch"])) == ["cluster", "drop"]  # one of them
+        assert roles["site"] == "drop"  # nothing is taken out unless somebody says so
+
+    def test_gaps(self):
+        few, many = FIRST.copy(), FIRST.copy()
+        few.loc[:29, "a"] = np.nan
+        many.loc[:30, "a"] = np.nan
+        assert [compare(table, SECOND, ("A", "B"))["missing"] for table in (few, many)] == ["drop", "em"]
+        seen = compare(many, SECOND, ("A", "B"), missing="drop")
+        assert (seen["missing"], seen["lost"]) == ("drop", [31, 0])
+        assert seen["notes"] == ["31 of 300 rows with missing values were dropped from the A table"]
+        ages = many.assign(age=[None] * 50 + [40.5] * 125 + [41.0] * 125, a=FIRST["a"])
+        seen = compare(ages, SECOND.assign(age=[40.5, 41.0] * 150), ("A", "B"), Roles(adjust=["age"]))
+        assert (seen["missing"], seen["lost"]) == ("drop", [50, 0])  # what is there would not help
+
+    def test_what_does_not_vary_within_units(self):
+        first, second = (
+            table.assign(sex=table["donor"].str[-1].map({"0": "f", "1": "m", "2": "f", "3": "m"}))
+            for table in nested_pair()
+        )
+        for missing in ("drop", "em"):
+            seen = compare(first, second, ("A", "B"), missing=missing)
+            assert (seen["problem"], seen["without"]) == (None, ["sex"])
+            assert "'sex' does not vary within 'donor': left out" in seen["notes"]
+            seen = compare(first, second, ("A", "B"), Roles(adjust=["donor"]), missing)
+            assert seen["problem"] == "'sex' does not vary at equal 'donor'; leave it out (under Checks)"
+
+    def test_as_many_covariates_as_rows(self):
+        first, second = (
+            frame[:10].assign(**{f"w{k}": WIDE[f"x{k}"][:10] for k in range(9)}) for frame in (FIRST, SECOND)
+        )
+        told = compare(first, second, ("A", "B"), Roles(adjust=[f"w{k}" for k in range(9)]))["problem"]
+        assert told.startswith(
+            "covariates, and what rows are nested in, leave 1 of 10 rows of a table to compare"
+        )
+        assert told.endswith("; leave some out of the list of covariates, or bring more rows")
+
+    def test_names_that_no_table_has(self):
+        seen = compare(FIRST, SECOND, ("A", "B"), Roles(adjust=["aa"]))
+        assert seen["problem"] == "the list of covariates names 'aa', which no table has; did you mean 'a'?"
+        seen = compare(FIRST.assign(only=1.0), SECOND, ("A", "B"), Roles(cluster="only"))
+        assert (
+            seen["problem"]
+            == "the B table has no column 'only', which is to be what rows are nested in; both tables need it"
+        )
 
     def test_names_that_cannot_be_told_apart(self, tmp_path):
         (tmp_path / "t.csv").write_text(
@@ -809,9 +950,10 @@ class TestLook:
     def test_what_would_stop_the_fit(self):
         double = compare(FIRST.assign(e=FIRST["a"] + FIRST["b"]), SECOND.assign(e=SECOND["d"]), ("A", "B"))
         assert "'a', 'b' and 'e' are linearly dependent in the A table" in double["problem"]
-        chosen = compare(FIRST.assign(e=FIRST["a"]), SECOND.assign(e=SECOND["d"]), ("A", "B"), ["e", "gone"])
+        out = Roles(drop=["e", "gone"])
+        chosen = compare(FIRST.assign(e=FIRST["a"]), SECOND.assign(e=SECOND["d"]), ("A", "B"), out)
         assert chosen["problem"] is None
-        assert [column["use"] for column in chosen["columns"]] == [True] * 4 + [False]
+        assert [column["role"] for column in chosen["columns"]] == ["compare"] * 4 + ["drop"]
         few = compare(FIRST[["a"]], SECOND, ("A", "B"))
         assert few["problem"].startswith("the two tables share 1 column of numbers that can be compared: 'a'")
 
@@ -894,6 +1036,9 @@ class TestOptions:
                 "equal_noise": True,
                 "hide_rows": True,
                 "tiers": "a\nb,c",
+                "drop": ["x"],
+                "adjust": ["age"],
+                "missing": "em",
             }
         )
         model, fit = settings_of(asked, tmp_path)
@@ -902,21 +1047,74 @@ class TestOptions:
             "effective_samples": "auto",
             "noise": "equal",
             "tiers": [["a"], ["b", "c"]],
-            "missing": "drop",
+            "adjust": ["age"],
+            "missing": "em",
             "n_jobs": -1,
             "resamples": 200,
             "fdr": 0.05,
             "stored_rows": 0,
         }
-        assert fit == {"drop": [], "journal": tmp_path}
+        assert fit == {"drop": ["x"], "journal": tmp_path}
+        model, _ = settings_of(check_options({"cluster": "donor"}), tmp_path)
+        assert model["cluster"] == "donor"
 
     @pytest.mark.parametrize(
         "asked",
-        [[], {"nonsense": 1}, {"sure": "yes"}, {"drop": [1]}, {"tiers": "x" * 1_000_001}, {"journal": "/"}],
+        [
+            [],
+            {"nonsense": 1},
+            {"sure": "yes"},
+            {"drop": [1]},
+            {"tiers": "x" * 1_000_001},
+            {"journal": "/"},
+            {"cluster": ["donor", "site"]},
+            {"cluster": None},
+            {"adjust": "age"},
+            {"adjust": [["age"]]},
+            {"missing": "error"},
+            {"values": "kendall"},
+            {"labels": {"a": "b"}},
+        ],
     )
     def test_others_are_refused(self, asked):
         with pytest.raises(InputError, match="reload the page"):
             check_options(asked)
+
+    @pytest.mark.parametrize(
+        ("asked", "words"),
+        [
+            (
+                {"drop": ["site"], "adjust": ["age", "site"]},
+                "column 'site' is both left out and taken out as a covariate; choose one role for it (under "
+                "Checks)",
+            ),
+            (
+                {"adjust": ["age", "age"]},
+                "column 'age' is taken out as a covariate more than once; choose one role for it (under "
+                "Checks)",
+            ),
+            (
+                {"group": "dose", "cluster": "dose"},
+                "column 'dose' names the groups that are compared; it has no other role",
+            ),
+            (
+                {"cluster": "donor", "series": True},
+                "rows are nested in 'donor' (under Checks) and are a time series (under Options); choose one "
+                "of the two",
+            ),
+            ({"labels": ["a", "a"]}, "both conditions are called 'a'; give them different labels"),
+            (
+                {"labels": ["a", " "]},
+                "what the conditions are called must be two names, such as control and treated; they are "
+                "['a', ' ']",
+            ),
+            ({"labels": ["a", "b" * 201]}, "give the conditions names of at most 200 characters"),
+        ],
+    )
+    def test_what_does_not_go_together_is_said_in_words(self, asked, words):
+        with pytest.raises(InputError) as caught:
+            check_options(asked)
+        assert caught.value.words("page") == words
 
 
 def test_messages_name_files_as_the_user_does(tmp_path):

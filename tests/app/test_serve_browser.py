@@ -122,7 +122,8 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
     expect(page.locator("#remarked")).to_contain_text(
         "is not numeric ('<script>alert(2)</script>' in line 2 of '<i>before.csv')"
     )
-    ends(page.locator("#gap-says"), "are left out: 3 of 300 rows of <i>before.")
+    expect(page.locator("[name=missing][value=drop]")).to_be_checked()
+    expect(page.locator("#gap-costs")).to_have_text("costs 3 of 300 rows of <i>before", use_inner_text=True)
     page.click("#others-title")
     for name in HOSTILE:
         expect(page.locator("#checks")).to_contain_text(name, use_inner_text=True)
@@ -130,8 +131,8 @@ def test_a_newcomers_way_with_hostile_names(page, tmp_path):
 
     page.click("text=Leave out the columns with gaps")
     ends(page.locator("#overview"), "3 of 5 columns will be compared.")
-    page.get_by_label(HOSTILE[1]).check()
-    page.get_by_text("are left out: 3 of 300 rows of <i>before.").wait_for(timeout=PATIENCE)
+    page.get_by_label(HOSTILE[1]).select_option("compare")
+    page.get_by_text("costs 3 of 300 rows of <i>before").wait_for(timeout=PATIENCE)
     page.uncheck("#sure")
     page.click("#start")
     page.wait_for_selector("#answer:not([hidden])", timeout=PATIENCE)
@@ -168,11 +169,11 @@ def test_groups_and_cancel(page, visit, tmp_path):
     expect(page.locator("#group")).to_have_value("group")
     expect(page.locator("#first option").first).to_have_text("<b>one (200 rows)")
     page.click("#others-title")
-    page.get_by_label("x7", exact=True).uncheck()
+    page.get_by_label("x7", exact=True).select_option("drop")
     page.select_option("#first", "three")  # which was the second, in the order of the alphabet
     page.get_by_text("three: 200 rows. <b>one: 200 rows. 39 of 40 columns").wait_for(timeout=PATIENCE)
-    expect(page.get_by_label("x7", exact=True)).not_to_be_checked()
-    page.get_by_text("Checking what is ticked.").wait_for(state="hidden", timeout=PATIENCE)
+    expect(page.get_by_label("x7", exact=True)).to_have_value("drop")
+    page.get_by_text("Checking what is chosen.").wait_for(state="hidden", timeout=PATIENCE)
     expect(page.locator("#problem")).to_be_hidden()
 
     said = {"error": "nothing of the kind", "log": "<b>the log"}
@@ -199,6 +200,72 @@ def test_groups_and_cancel(page, visit, tmp_path):
     page.evaluate("document.activeElement.blur()")
     listed.nth(1).get_by_text("Show").click()
     page.locator("#progress-title:focus").wait_for()
+
+
+def donors(seed):
+    """Rows of four donors that differ much, a site, and a kit that is the condition."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, 4, 120)
+    table = pd.DataFrame(
+        rng.standard_normal((120, 3)) + 2 * rng.standard_normal((4, 3))[own], columns=["x", "y", "z"]
+    )
+    return table.assign(
+        donor=[f"<b>{seed}{k}" for k in own], site=rng.choice(["n", "s", "e"], 120), kit=f"kit {seed}"
+    )
+
+
+def test_roles_labels_and_which_comes_first(page, tmp_path):
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme="dark")
+    choose(page, write(tmp_path, "one.csv", donors(1)), write(tmp_path, "two.csv", donors(2)))
+    check(page)
+    asked = page.get_by_role("group", name="Column 'donor' has 8 different values")
+    expect(asked.get_by_label("Rows are nested in it")).to_be_checked()
+    site = page.get_by_role("group", name="Column 'site' has 3 different values. What is it?")
+    expect(site.get_by_label("Something else")).to_be_checked()
+    expect(asked).to_contain_text("Such as '<b>10', '<b>11' and '<b>12'", use_inner_text=True)
+    becomes(page, fits_the_screen)
+
+    page.get_by_label("kit").select_option("adjust")
+    page.get_by_text("Covariate 'kit' coincides with the condition ('kit 1' in one").wait_for(timeout=PATIENCE)
+    page.get_by_label("kit").select_option("cluster")
+    starts(page.locator("#one-only"), "Rows can be nested in one column only: 'donor' is left out now.")
+    expect(asked.get_by_label("Something else")).to_be_checked()
+    asked.get_by_label("Rows are nested in it").check()
+    expect(page.get_by_label("kit")).to_have_value("drop")
+    site.get_by_label("Something else").focus()
+    page.keyboard.press("ArrowUp")
+    expect(site.get_by_label("A covariate")).to_be_checked()
+
+    page.get_by_label("Call the first condition").fill("<i>placebo")
+    expect(page.locator("#direction")).to_have_text(
+        "Changes are told from <i>placebo to two.", use_inner_text=True
+    )
+    page.focus("#swap")
+    page.keyboard.press("Enter")
+    expect(page.locator("#direction")).to_have_text(
+        "Changes are told from two to <i>placebo.", use_inner_text=True
+    )
+    page.get_by_text("is 'kit 2' in two and 'kit 1' in <i>placebo").wait_for(timeout=PATIENCE)
+    expect(page.locator("#swap")).to_be_focused()
+    expect(page.locator(".slot .state")).to_have_text([re.compile("^two.csv, "), re.compile("^one.csv, ")])
+    expect(page.get_by_label("Call the second condition")).to_have_value("<i>placebo")
+    starts(
+        page.locator("#overview"),
+        "two: 120 rows. <i>placebo: 120 rows. 3 of 6 columns will be compared, 1 taken",
+    )
+    ends(page.locator("#overview"), "; rows are nested in 'donor'.")
+    expect(page.locator("#problem")).to_be_hidden()
+    becomes(page, fits_the_screen)
+
+    page.uncheck("#sure")
+    with page.expect_request("**/jobs") as sent:
+        page.click("#start")
+    wanted = sent.value.post_data_json["options"]
+    names = ("drop", "adjust", "cluster", "missing", "labels")
+    assert [wanted[name] for name in names] == [[], ["site"], "donor", "drop", ["two", "<i>placebo"]]
+    expect(page.locator("#progress-name, #answer-name").filter(visible=True)).to_have_text("two and <i>placebo")
+    page.wait_for_selector("#answer:not([hidden])", timeout=PATIENCE)
 
 
 GATE = """() => {
@@ -237,9 +304,9 @@ def test_an_answer_that_comes_late_is_for_nobody(page, tmp_path):
     page.wait_for_selector("#checks:visible")
     starts(page.locator("#overview"), "one: 60 rows. three: 60 rows.")
     page.click("#others-title")
-    expect(page.locator("#fine li").last).to_have_text("\\u202ed", use_inner_text=True)
-    page.get_by_label("a", exact=True).uncheck()
-    page.get_by_label("Remove the second file").click()  # before what is ticked is looked at
+    expect(page.locator("#fine label").last).to_have_text("\\u202ed", use_inner_text=True)
+    page.get_by_label("a", exact=True).select_option("drop")
+    page.get_by_label("Remove the second file").click()  # before what is chosen is looked at
     page.wait_for_timeout(900)
     expect(page.locator("#again")).to_have_text("", use_inner_text=True)  # and no complaints
 

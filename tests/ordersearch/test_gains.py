@@ -241,7 +241,7 @@ def plants(count, first_seed):
 def test_the_cost_of_a_gain_is_that_of_the_best_factor_on_the_rows(moved):
     """Behind all others, and in a random order: where there is a gain, it costs that, and nowhere more."""
     factors, elsewhere, separate = [], 0, set()
-    for seed, tables, equal in plants(36, 881000):
+    for seed, tables, equal in plants(18, 881000):
         rows = tables if moved else [table - table.mean(axis=0) for table in tables]
         problem, p = centred_problem(rows, equal=equal, gains=True, moved=moved), rows[0].shape[1]
         rng = np.random.default_rng(seed)
@@ -259,7 +259,7 @@ def test_the_cost_of_a_gain_is_that_of_the_best_factor_on_the_rows(moved):
                 factors.append(math.tan(angle))
                 separate.add(equal)
                 elsewhere += i != p - 1
-    assert len(factors) > 30
+    assert len(factors) > 15
     assert elsewhere > 0
     assert separate == {False, True}
     assert min(factors) < -1.2

@@ -13,6 +13,7 @@ import pytest
 from orders import Literal, Undecided, allowed, closest, costs, moved, problem_of
 from studies import study
 
+import diffdag as dd
 from diffdag._base.parallel import end_if_abandoned
 from diffdag.ordersearch import search
 from diffdag.ordersearch.rules import make_rules
@@ -825,3 +826,9 @@ def test_many_turns_come_back_in_order_from_several_threads(jobs):
     assert len(set(one.margins.values())) > 5
     assert sorted(counts[: len(counts) // 2]) == sorted(counts[len(counts) // 2 :])
     assert (one.best.order, one.best.score) == (several.best.order, several.best.score)
+
+
+def test_where_nothing_changed_workers_have_nothing_to_do():
+    rows = np.random.default_rng(3).standard_normal((400, 18))
+    result = dd.DifferenceDAG(n_jobs=2).fit(rows[:200], rows[200:]).result_
+    assert result.edge_list == ()

@@ -193,7 +193,7 @@ class TestCommand:
         assert IMAGE not in read["html"]
 
     @pytest.mark.parametrize(
-        ("file", "message"), [("g.png", "no ending that is known"), ("no/g.dot", "none that exists")]
+        ("file", "message"), [("g.jpg", "no ending that is known"), ("no/g.dot", "none that exists")]
     )
     def test_nothing_is_written_if_one_file_cannot_be(
         self, saved: Path, capsys: pytest.CaptureFixture[str], file: str, message: str

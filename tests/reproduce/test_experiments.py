@@ -27,7 +27,7 @@ from diffdag.reproduce.experiments.trial import crossed, draw_data, draw_pair, t
 from diffdag.reproduce.methods.method import Method
 from diffdag.reproduce.planning import rows_at
 
-SMALL = ["reproduce", "figure2", "--quick", "--pairs", "1", "--methods", "order,oracle,plugin", "--jobs", "1"]
+SMALL = ["reproduce", "figure2", "--quick", "--pairs", "1", "--methods", "dtrace,oracle,plugin", "--jobs", "1"]
 
 
 # Many pairs: it does not end before it is stopped. Rows are the same, so that SMALL can take them over.

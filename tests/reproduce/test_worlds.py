@@ -55,12 +55,13 @@ def plain(plan):
 
 def test_every_world_gives_tables_whose_truth_is_about_their_columns(made):
     for world in made.WORLDS:
-        for number in range(6):
+        for number in range(3):
             data = made.draw(world, 864_201, number)
-            again = made.draw(world, 864_201, number)
-            assert np.array_equal(data.first, again.first)
-            assert np.array_equal(data.second, again.second)
-            assert data.truth == again.truth
+            if number == 0:
+                again = made.draw(world, 864_201, number)
+                assert np.array_equal(data.first, again.first)
+                assert np.array_equal(data.second, again.second)
+                assert data.truth == again.truth
             for table in (data.first, data.second):
                 assert np.isfinite(table).all()
                 assert table.shape[1] == len(data.names)

@@ -14,6 +14,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,16 @@ from diffdag.report.html import page
 from diffdag.result import DifferenceResult, load
 from diffdag.results import json as exchange
 from diffdag.results.difference import Difference
-from diffdag.results.records import CHANGES, SUPPORTS, Edge, MeanChange, NoiseChange, classify_change
+from diffdag.results.records import (
+    CHANGES,
+    SUPPORTS,
+    Edge,
+    GainChange,
+    MeanChange,
+    NoiseChange,
+    SwitchChange,
+    classify_change,
+)
 
 
 def make_result(**changes: Any) -> DifferenceResult:
@@ -399,7 +409,7 @@ class TestRoundTrip:
         matrix[3, 4] = matrix[4, 3] = 0.1
         none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": ()}
         text = make_result(variables=names, invariant=(), delta_entries=csr_array(matrix), **none).to_json()
-        assert len(text) < 20_000
+        assert len(text) < 150_000  # a row for each variable, and a number for each entry
         assert exchange.from_json(text, "memory").delta_precision.loc["v4", "v3"] == 0.1
 
     def test_settings_become_plain(self) -> None:
@@ -416,7 +426,13 @@ class TestRoundTrip:
 
     def test_save_and_load(self, tmp_path: Path) -> None:
         written = make_result().save(tmp_path / "deep" / "out")
-        assert [path.name for path in written] == ["result.json", "edges.csv", "graph.graphml", "report.html"]
+        assert [path.name for path in written] == [
+            "result.json",
+            "edges.csv",
+            "nodes.csv",
+            "graph.graphml",
+            "report.html",
+        ]
         assert sorted(tmp_path.joinpath("deep", "out").iterdir()) == sorted(written)
         assert load(written[0]) == load(written[0].parent) == make_result()
 
@@ -430,3 +446,82 @@ class TestRoundTrip:
         with pytest.raises(RuntimeError, match="no picture"):
             make_result().save(tmp_path / "out")
         assert not (tmp_path / "out").exists()
+
+
+class TestNodes:
+    """What changed of each variable."""
+
+    @staticmethod
+    def result(**parts: Any) -> DifferenceResult:
+        edges = (
+            Edge("a", "b", change="weakened", weight_first=1.0, weight_second=0.5, delta=0.5, stderr=0.1),
+            Edge("c", "b", change="added", weight_first=0.0, weight_second=0.5, delta=-0.5, stderr=0.05),
+            Edge("c", "d", directed=False),
+            Edge("b", "e", change="added", delta=1.0, stderr=0.01, support="range"),
+        )
+        known: dict[str, Any] = {
+            "method": "order",
+            "variables": ("a", "b", "c", "d", "e", "f", "g"),
+            "invariant": ("f",),
+            "unresolved": (),
+            "order": (),
+            "edge_list": edges,
+            "delta_entries": csr_array((7, 7)),
+            "samples": (50, 60),
+            "settings": {},
+            "labels": ("control", "knock-out"),
+            "gain_list": (GainChange("b", 0.5, 0.1, 1e-6),),
+            "noise_list": (NoiseChange("g", 2.0, 1.0, 2.0, 1e-30),),
+            "mean_list": (MeanChange("a", 1.0, 2.0, -1.0, 0.4, 0.01),),
+            "switch_list": (
+                SwitchChange("h\r", "second", 1.0, 2.0, 3.0, 1e-5),
+                SwitchChange("k", "second", 0.0, 2.0, 3.0, 1e-9),
+            ),
+        }
+        return DifferenceResult(**{**known, **parts})
+
+    def test_most_evidence_comes_first(self) -> None:
+        nodes = self.result().nodes
+        assert list(nodes.columns) == ["variable", "changed", "effects", "gain", "noise", "intercept", "note"]
+        assert nodes["variable"].tolist() == ["k", "h\r", "g", "b", "a", "c", "d", "e", "f"]
+        assert nodes["changed"].tolist() == [True] * 7 + [False] * 2
+        by_name = nodes.set_index("variable")
+        assert by_name.loc["k", "note"] == "switched off in knock-out"
+        assert by_name.loc["h\r", "note"] == "does not vary in knock-out"
+        assert by_name.loc["b", "effects"] == ("a", "c")
+        assert by_name.loc["b", "gain"] == 0.5
+        assert by_name.loc["c", "effects"] == ("d",)
+        assert by_name.loc["d", "effects"] == ("c",)
+        assert by_name.loc["e", "effects"] == ()  # what a moved range explains does not count
+        assert by_name.loc["g", "noise"] == 2.0
+        assert by_name.loc["a", "intercept"] == -1.0
+        assert np.isnan(by_name.loc["f", "gain"])
+
+    def test_files(self, tmp_path: Path) -> None:
+        result = self.result()
+        result.save(tmp_path / "out")
+        assert load(tmp_path / "out") == result
+        content = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+        assert [node["variable"] for node in content["nodes"]] == result.nodes["variable"].tolist()
+        assert content["nodes"][3]["effects"] == ["a", "c"]
+        assert content["switched"][1]["variable"] == "k"
+        table = pd.read_csv(tmp_path / "out" / "nodes.csv", keep_default_na=False)
+        assert table["variable"].tolist() == result.nodes["variable"].tolist()
+        assert table["effects"].tolist()[3] == "a | c"
+        content["nodes"] = []
+        again = exchange.from_json(json.dumps(content), "memory")
+        assert again.node_list == result.node_list
+        page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+        assert "varies in one condition only" in page
+        assert "switched off in knock-out" in page
+
+    def test_a_switched_variable_is_not_compared(self) -> None:
+        with pytest.raises(ValueError, match="switched names a variable twice, or one that is compared"):
+            self.result(switch_list=(SwitchChange("a", "first"),))
+        with pytest.raises(ValueError, match="expected 'first' or 'second'"):
+            SwitchChange("k", "third")
+
+    def test_without_any_change(self) -> None:
+        none = self.result(edge_list=(), gain_list=(), noise_list=(), mean_list=(), switch_list=())
+        assert none.nodes["variable"].tolist() == list(none.variables)
+        assert not none.nodes["changed"].any()

@@ -42,7 +42,7 @@ from whole import hold, whole
 from diffdag import __main__ as cli
 from diffdag._base.errors import InputError
 from diffdag.app.serve.options import check_options, settings_of
-from diffdag.app.serve.preview import preview_tables
+from diffdag.app.serve.preview import Roles, preview_tables
 from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
@@ -183,16 +183,18 @@ def moments(case: bytes, folder: Path) -> None:
     lambda dice: (
         few(files)(dice),
         dice.pick(("", "", "", "group", "a")),
-        dice.pick((None, [], ["a"], ["b", "c"])),
+        dice.pick((None, {}, {"drop": ("a",)}, {"adjust": ("b", "c")}, {"cluster": "a"})),
+        dice.pick(("", "drop", "em")),
     ),
     5,
 )
-def looking(case: tuple[Files, str, Any], folder: Path) -> None:
-    given, group, drop = case
+def looking(case: tuple[Files, str, Any, str], folder: Path) -> None:
+    given, group, roles, missing = case
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
     if any(not path.name.lower().endswith(ENDINGS) for path in paths):
         raise InputError("the server takes no such file")
-    seen = preview_tables(paths, [path.name for path in paths], group=group, drop=drop)
+    chosen = None if roles is None else Roles(**roles)
+    seen = preview_tables(paths, [path.name for path in paths], group=group, roles=chosen, missing=missing)
     json.dumps(seen, allow_nan=False, default=str)
 
 

@@ -87,7 +87,7 @@ TABLES = {
     ),
     "unnamed": (GOOD.set_axis(["a", "b", ""], axis=1), GOOD.drop(columns="c"), "no-name", [""]),
     "different": (GOOD, GOOD.rename(columns={"a": "d"}), "unmatched", "da"),
-    "constant": (GOOD, frame(b=0.1), "constant", "b"),
+    "empty": (GOOD, frame(b=np.nan), "empty", "b"),
     "one row": (GOOD.iloc[:1], GOOD, "too-few-rows", ""),
     "no row": (GOOD.iloc[:0], GOOD, "too-few-rows", ""),
     "one column": (GOOD[["a"]], GOOD[["a"]], "too-few-columns", ""),
@@ -267,7 +267,11 @@ def test_every_kind_of_table_gives_the_same_numbers_and_keeps_the_callers(kind):
 
 def test_integers_and_booleans_are_numbers():
     mixed = pd.DataFrame(
-        {"i": np.arange(6, dtype=np.int8), "b": [True, False] * 3, "f": np.float32(0.5) * np.arange(6)}
+        {
+            "i": np.array([0, 1, 2, 3, 5, 4], np.int8),
+            "b": [True, False] * 3,
+            "f": np.float32([0, 1, 0, 1.5, 2, 1]),
+        }
     )
     for table in (mixed, pl.from_pandas(mixed), mixed.convert_dtypes()):
         assert align_tables(table, table).first[3].tolist() == [3.0, 0.0, 1.5]
@@ -379,7 +383,7 @@ def test_polars_in_all_ways(kind):
     rows = np.random.default_rng(1).standard_normal((60, 2))
     frame = pd.DataFrame({"id": [f"row {k}" for k in range(60)], "g": list("aab") * 20})
     frame[["x", "y"]] = rows
-    frame = frame.assign(whole=range(60), yes=[True, False] * 30)
+    frame = frame.assign(whole=[k % 7 for k in range(60)], yes=[True, False] * 30)
     plain = align_tables(*split_groups(frame, "g").values(), drop=["id"])
     parts = split_groups(kind(frame), "g")
     assert list(parts) == ["a", "b"]
@@ -451,3 +455,44 @@ def test_what_was_known_is_in_the_answer():
     settings = model.fit(table, table[::-1] + 1).result_.settings
     assert settings["tiers"] == [["X1"], ["X2", "X3"]]
     assert settings["forbidden"] == ["X3->X2"]
+
+
+def of_donors(seed, *, gaps=False):
+    rng = np.random.default_rng(seed)
+    donor = rng.integers(0, 6, 200)
+    table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["x", "y"])
+    table["sex"], table["age"] = (
+        np.array([0, 1, 0, 1, 1, 0])[donor],
+        np.array([31.3, 40, 55.7, 61, 27, 48])[donor],
+    )
+    if gaps:
+        table.loc[rng.random(200) < 0.2, ["y", "age"]] = np.nan
+    return table.assign(donor=[f"d{k}" for k in donor])
+
+
+@pytest.mark.parametrize("missing", ["drop", "em"])
+def test_what_does_not_vary_within_units_is_left_out(missing):
+    first, second = of_donors(1, gaps=True), of_donors(2, gaps=True)
+    how = {"cluster": "donor", "missing": missing}
+    tables = align_tables(first, second, **how)
+    assert tables.names == ("x", "y")
+    assert "'sex' and 'age' do not vary within 'donor': left out" in tables.notes
+    assert not tables.first.flags.writeable
+    with pytest.raises(InputError) as caught:
+        align_tables(first, second, columns=["x", "y", "sex"], **how)
+    assert str(caught.value) == "'sex' does not vary within 'donor'; leave it out with drop=['sex']"
+    with pytest.raises(InputError, match="'sex' and 'age' do not vary within 'donor'"):
+        align_tables(first, second, drop=["x"], **how)  # nothing to compare is left
+
+
+def test_what_covariates_explain_is_named():
+    first, second = of_donors(1), of_donors(2)
+    align_tables(first, second, adjust=["age"]).check_left()
+    tables = align_tables(first, second, adjust=["donor"])
+    with pytest.raises(InputError) as caught:
+        tables.check_left()
+    assert caught.value.words("page") == (
+        "'sex' and 'age' do not vary at equal 'donor'; leave them out (under Checks)"
+    )
+    assert [problem.drop for problem in caught.value.problems] == [("sex", "age")]
+    align_tables(first, second).check_left()

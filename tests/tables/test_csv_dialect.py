@@ -41,7 +41,7 @@ def test_decimal_commas_everywhere(tmp_path, monkeypatch, capsys):
         frame.assign(day="x").to_csv(name, **EXCEL)
     seen = preview_tables([tmp_path / "one.csv", tmp_path / "two.csv"], ["one", "two"])
     assert seen["problem"] is None
-    assert [column["use"] for column in seen["columns"]] == [True, True, True, False]
+    assert [column["role"] for column in seen["columns"]] == ["compare", "compare", "compare", "drop"]
     assert cli.run(["moments", "one.csv", "--drop", "day", "--out", "m.npz"]) == 0
     np.testing.assert_allclose(Moments.load("m.npz").mean, FRAMES[0].mean())
     both = pd.concat([frame.assign(g=k + 0.5) for k, frame in enumerate(FRAMES)])

@@ -109,6 +109,47 @@ def test_what_is_refused(monkeypatch):
         Moments.from_dask(array)
 
 
+def with_covariates():
+    rng = np.random.default_rng(840011)
+    rows = pd.DataFrame(VALUES, columns=NAMES).assign(age=rng.normal(50, 10, 500), old=rng.random(500) > 0.5)
+    return rows.assign(batch=[*"a" * 200, *rng.choice(list("bcd"), 300)])
+
+
+def assert_carried(moments, rows):
+    wide = pd.get_dummies(rows, columns=["batch"], prefix_sep="=", dtype=float)
+    assert_same(moments, wide.to_numpy(float), list(wide.columns))
+    assert moments.categories == {"batch": ("batch=a", "batch=b", "batch=c", "batch=d")}
+
+
+def test_covariates():
+    rows = with_covariates()
+    adjust = ["age", "batch", "old"]
+    assert_carried(Moments.from_dask(dd.from_pandas(rows, npartitions=7), adjust=adjust), rows)
+    plain = Moments.from_dask(dd.from_pandas(rows, npartitions=7), ["v1", "v0"], adjust=["age"])
+    assert_same(plain, rows[["v1", "v0", "age"]].to_numpy(), ["v1", "v0", "age"])
+    gaps = rows.copy()
+    gaps.loc[[3, 400], "batch"] = None
+    with pytest.raises(InputError, match=r"missing values: 1 in 'batch' of the Dask \(chunk [15]\) table"):
+        Moments.from_dask(dd.from_pandas(gaps, npartitions=5), adjust=adjust)
+    assert_carried(
+        Moments.from_dask(dd.from_pandas(gaps, npartitions=5), adjust=adjust, missing="drop"), gaps.dropna()
+    )
+    array = Moments.from_dask(da.from_array(VALUES, chunks=(100, 6)), NAMES, adjust=["v3"])
+    assert_same(array, VALUES, NAMES)
+
+
+def test_what_is_refused_of_covariates():
+    rows = with_covariates().assign(id=[f"i{k}" for k in range(500)])
+    for adjust, message in [
+        (["id", "batch", "old"], "covariate 'id' has more than 200 different values"),
+        (["dose"], "adjust= names 'dose'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Moments.from_dask(dd.from_pandas(rows, npartitions=5), adjust=adjust)
+    with pytest.raises(InputError, match="missing='em' needs all rows at once"):
+        Moments.from_dask(frame(), missing="em")
+
+
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed")
@@ -133,6 +174,9 @@ def test_a_cluster_of_processes(client):
     assert_same(Moments.from_dask(array, NAMES, progress=lambda *counts: seen.append(counts)), VALUES, NAMES)
     assert seen[-1][0] == seen[-1][1]
     assert_same(Moments.from_dask(frame()), VALUES, NAMES)
+    rows = with_covariates()
+    found = Moments.from_dask(dd.from_pandas(rows, npartitions=5), adjust=["age", "old", "batch"])
+    assert_carried(found, rows)
     values = VALUES.copy()
     values[130, 2] = np.nan
     with pytest.raises(InputError, match=r"missing values: 1 in 'v2' of the Dask \(chunk 2\) table"):

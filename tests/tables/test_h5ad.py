@@ -74,7 +74,9 @@ def test_objects_are_split_and_fitted(kind: str) -> None:
     assert isinstance(first, ad.AnnData)
     tables = align_tables(first, second)
     assert tables.names == tuple(GENES[:6])
-    assert tables.notes == ("2 of 8 genes were left out: missing or constant in a table",)
+    assert tables.notes == ("1 of 8 genes was left out: missing or constant in a table",)
+    (switched,) = tables.switched
+    assert (switched.variable, switched.constant, switched.odd) == ("G7", 1, 0)
     np.testing.assert_array_equal(tables.first, expected("control", GENES[:6]))
     result = dd.DifferenceDAG().fit(first, second).result_
     assert [{edge.source, edge.target} for edge in result.edge_list] == [{"G0", "G1"}]
@@ -122,7 +124,9 @@ def test_several_conditions_share_their_genes() -> None:
     made.obs["third"] = np.where(made.obs["batch"] == "a", "a", made.obs["condition"].astype(str))
     result = dd.fit_conditions(dd.split_groups(made, "third"))
     assert result.variables == tuple(GENES[:6])
-    assert result.notes == ("2 of 8 genes were left out: missing or constant in a table",)
+    assert result.notes == ("'G7' cannot be compared in all conditions and was left out of all",)
+    switched = {pair: [change.variable for change in one.switch_list] for pair, one in result.pairs.items()}
+    assert switched["control", "drug"] == ["G7"]
 
 
 def repeated() -> Any:
@@ -155,7 +159,7 @@ def test_objects_that_cannot_be_used(made: Any, group: str, message: str) -> Non
 def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_free_memory", lambda: 10_000.0)
     first, second = dd.split_groups(example(), "condition").values()
-    with pytest.raises(InputError, match=r"150 cells and 6 genes.*GiB.*columns=.*genes='highly_variable'"):
+    with pytest.raises(InputError, match=r"150 cells and 7 genes.*GiB.*columns=.*genes='highly_variable'"):
         align_tables(first, second)
     assert align_tables(first, second, columns=["G0", "G1"]).names == ("G0", "G1")
     monkeypatch.setattr(module, "_free_memory", lambda: None)  # a system that does not say
@@ -188,7 +192,8 @@ class TestCommand:
         assert run(["fit", str(path.with_name("control.h5ad")), str(path.with_name("drug.h5ad"))]) == 0
         said = capsys.readouterr().out
         assert "control (150 rows) against drug (150 rows), 6 variables" in said
-        assert "2 of 8 genes were left out" in said
+        assert "1 of 8 genes was left out" in said
+        assert said.startswith("G7 does not vary in drug; 1 of 30 possible edges changed")
 
     @pytest.mark.parametrize(
         ("options", "message"),

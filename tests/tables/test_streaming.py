@@ -452,3 +452,107 @@ def test_gzip_is_seen_through(tmp_path):
     with gzip.open(tmp_path / "t.txt.gz", "wt") as file:
         file.write(frame.to_csv(index=False, sep="|"))
     assert_same(Moments.from_csv(tmp_path), frame)
+
+
+# Covariates that are carried along
+
+
+def with_covariates(n=1000, levels="abc"):
+    rng = np.random.default_rng(840005)
+    return table(n).assign(
+        age=rng.normal(50, 10, n), batch=rng.choice(list(levels), n), old=rng.random(n) > 0.5
+    )
+
+
+def dummies(frame):
+    """The frame with a column of 0 and 1 for each level, as moments carry it."""
+    return pd.get_dummies(frame, columns=["batch"], prefix_sep="=", dtype=float)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "gz"])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_covariates_are_carried(tmp_path, kind, parts):
+    frame = with_covariates()
+    moments = read(write(tmp_path, frame, kind, parts), kind, adjust=["old", "age", "batch"])
+    columns = [*NAMES, "old", "age", "batch=a", "batch=b", "batch=c"]
+    assert_same(moments, dummies(frame)[columns])
+    assert moments.categories == {"batch": tuple(columns[6:])}
+
+
+def test_levels_that_come_up_late_and_long_streams(tmp_path):
+    frame = with_covariates(3 * block_rows(6) + 17).sort_values("batch", ascending=False).drop(columns="old")
+    folder = write(tmp_path, frame, "parquet", 5)
+    moments = Moments.from_parquet(folder, adjust=["batch"])
+    assert_same(moments, dummies(frame))
+    many = frame.assign(batch=[f"b{k % 150}" for k in range(len(frame))])
+    moments = Moments.from_parquet(write(tmp_path, many, "parquet", 5), adjust=["batch"])
+    assert_same(moments, dummies(many)[[*NAMES, "age", *(f"batch=b{k}" for k in range(150))]])
+
+
+def test_chosen_columns_and_covariates(tmp_path):
+    frame = with_covariates()
+    folder = write(tmp_path, frame, "csv", 2)
+    moments = Moments.from_csv(folder, columns=["c", "a"], adjust=["batch"])
+    assert moments.column_names() == ["c", "a", "batch"]
+    assert Moments.from_csv(folder, columns=["c", "age", "a"], adjust=["age"]).names == ("c", "a", "age")
+    moments = Moments.from_csv(folder, drop=["c", "old", "batch"], adjust=["batch"])
+    assert moments.column_names() == ["a", "b", "d", "age", "batch"]
+
+
+def test_kinds_of_categories(tmp_path):
+    frame = with_covariates(6).drop(columns="old")
+    texts = ["x", "2", " y", "x", "2", "x"]
+    for k, values in enumerate(
+        [pd.Categorical(texts, categories=["x", " y", *map(str, range(500))]), texts, [2, 2, 2, 2, 2, 2.5]]
+    ):
+        frame.assign(batch=values).to_parquet(tmp_path / f"{k}.parquet", index=False)
+    frame.assign(batch=None).iloc[:1].to_parquet(tmp_path / "none.parquet", index=False)
+    streamed = stream_moments(tmp_path, adjust=["batch"], missing="drop")
+    counts = np.rint(streamed.moments.mean[5:] * streamed.moments.n).astype(int).tolist()
+    assert dict(zip(streamed.moments.names[5:], counts, strict=True)) == {
+        "batch=2": 9, "batch=2.5": 1, "batch= y": 2, "batch=x": 6,
+    }  # fmt: skip
+    assert streamed.notes == ("1 of 19 rows with missing values was dropped",)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_gaps_in_covariates(tmp_path, kind):
+    frame = with_covariates(levels="abcdefgh")
+    frame.loc[frame["batch"] == "c", "a"] = np.nan  # a level of which no row is kept
+    frame.loc[7, "batch"], frame.loc[9, "age"] = None, np.nan
+    write(tmp_path, frame, kind)
+    first = int(frame.isna().any(axis=1).idxmax())
+    with pytest.raises(InputError, match=rf"missing value of '\w+' in (row {first + 1}|line {first + 2}) of"):
+        read(tmp_path, kind, adjust=["batch", "age"])
+    moments = read(tmp_path, kind, drop=["old"], adjust=["batch", "age"], missing="drop")
+    assert_same(moments, dummies(frame.dropna().drop(columns="old")))
+    frame.loc[11, "age"] = np.inf
+    write(tmp_path, frame, kind)
+    with pytest.raises(InputError, match="infinite value of 'age'"):
+        read(tmp_path, kind, adjust=["batch", "age"], missing="drop")
+
+
+def test_what_is_refused_of_covariates(tmp_path):
+    frame = with_covariates()
+    folder = write(tmp_path, frame.assign(id=[f"i{k}" for k in range(1000)]), "parquet", 2)
+    for adjust, message in [
+        (
+            ["id"],
+            "covariate 'id' has more than 200 different values, too many for a category; leave it out of adj",
+        ),
+        (["bach"], "adjust= names 'bach', which no table has; did you mean 'batch'?"),
+        ("batch", "adjust= is the text 'batch'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Moments.from_parquet(folder, columns=["a", "b"], adjust=adjust)
+    with pytest.raises(InputError, match="missing='em' needs all rows at once"):
+        Moments.from_parquet(folder, missing="em")
+    frame.drop(columns="batch").to_parquet(tmp_path / "zz.parquet", index=False)
+    with pytest.raises(
+        InputError, match=r"'.*zz\.parquet' has no column 'batch', which adjust= names; every file"
+    ):
+        Moments.from_parquet(folder, columns=["a", "b"], adjust=["batch"])
+    clash = frame.rename(columns={"b": "batch=b"})[["a", "batch=b", "batch"]]
+    clash.to_parquet(tmp_path / "clash.parq")
+    with pytest.raises(InputError, match="the name 'batch=b' twice"):
+        Moments.from_parquet(tmp_path / "clash.parq", adjust=["batch"])

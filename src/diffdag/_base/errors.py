@@ -96,21 +96,33 @@ def raise_problems(problems: Sequence[Problem], dropped: Iterable[str] = ()) -> 
 def _ways(problems: Sequence[Problem], dropped: tuple[str, ...]) -> list[Part]:
     """What to do about one problem, or about all of them together."""
     new = tuple(dict.fromkeys(name for problem in problems for name in problem.drop))
-    rows = [option for problem in problems for option in problem.remedies if option.name == "missing"][:1]
-    them = "columns" if len(problems) > 1 else problems[0].them or ("it" if len(new) == 1 else "them")
+    gaps = next((problem for problem in problems if problem.kind == "missing"), None)
+    about = problems[0].them if len(problems) == 1 and gaps is None else ""
+    them = "columns" if len(problems) > 1 else about or ("it" if len(new) == 1 else "them")
     leave: list[Part] = [f"leave {them} out ", using(Option("drop", (*dropped, *new)))] if new else []
     if len(new) > NAMES_SHOWN:
         leave = [CHOOSE]
-    drop_rows: list[Part]
+    rows = [] if gaps is None else _ways_with_gaps(gaps)
+    turn = [option for problem in problems for option in problem.remedies if option.name == "transpose"]
+    if turn:
+        return ["if rows are variables, read the files ", using(turn[0])]
     if len(problems) == 1:
         advice: list[Part] = [problems[0].advice] if problems[0].advice else []
-        drop_rows = ["drop such rows ", using(rows[0])] if rows else []
-        return _joined([way for way in (leave, advice, drop_rows) if way], ", or ")
+        return _joined([way for way in (leave, advice, rows) if way], ", or ")
     other = dict.fromkeys(problem.advice for problem in problems if problem.advice and not problem.remedies)
-    words = "rows with missing values " if leave else "leave out rows with missing values "
-    drop_rows = [words, using(rows[0])] if rows else []
-    out = _joined([way for way in (leave, drop_rows) if way], " and ")
+    out = _joined([way for way in (leave, rows) if way], "; ")
     return _joined([*([text] for text in other), *([out] if out else [])], "; ")
+
+
+def _ways_with_gaps(problem: Problem) -> list[Part]:
+    """What to do about missing values: leave out their rows, if enough are left, or use what was observed."""
+    by_value = {option.value: option for option in problem.remedies if option.name == "missing"}
+    ways: list[list[Part]] = []
+    if "drop" in by_value:
+        ways.append([f"leave out {problem.them} ", using(by_value["drop"])])
+    if "em" in by_value:
+        ways.append(["use what was observed ", using(by_value["em"])])
+    return _joined(ways, ", or ")
 
 
 def _joined(groups: Sequence[Sequence[Part]], mark: str) -> list[Part]:

@@ -15,7 +15,15 @@ NAMES_SHOWN = 6  # names shown in one message; wide tables would otherwise fill 
 # Options whose name on the command line is another than in Python.
 _SHELL_NAMES = {"n_jobs": "jobs", "rng": "seed", "journal": "out"}
 # What the page, which has controls in place of options, calls them.
-_PAGE_NAMES = {"columns": "the columns chosen", "drop": "the columns left out", "tiers": "the known order"}
+_PAGE_NAMES = {
+    "columns": "the columns chosen",
+    "drop": "the columns left out",
+    "adjust": "the list of covariates",
+    "cluster": "the choice of what rows are nested in",
+    "labels": "what the conditions are called",
+    "tiers": "the known order",
+}
+_UNDER_CHECKS = {"columns", "drop", "missing", "adjust", "cluster"}  # options that it has a control for, there
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class Option:
             line = io.StringIO()
             csv.writer(line, lineterminator="").writerow(given)
             given = line.getvalue()
-        return " ".join([*words, *([] if given is None else [shlex.quote(str(given))])])
+        return " ".join([*words, *([] if given is None or given is True else [shlex.quote(str(given))])])
 
 
 def named(name: str) -> Option:
@@ -79,8 +87,8 @@ def using(option: Option) -> Way:
 
     On the page columns and rows are chosen under Checks; what else it has no control for takes a command.
     """
-    checks = option.name in ("columns", "drop", "missing")
-    return Way(("with ", option), f"({'under Checks' if checks else 'on the command line'})")
+    where = "under Checks" if option.name in _UNDER_CHECKS else "on the command line"
+    return Way(("with ", option), f"({where})")
 
 
 def spell(parts: Iterable[Part], audience: Audience) -> str:

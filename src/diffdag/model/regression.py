@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 
 from diffdag._base.arrays import FloatArray
+from diffdag.model.nesting import Units
 from diffdag.tables.moments import Moments
 
 LONGEST = 20_000  # rows of a table that errors are taken from, evenly spaced
 HIGHEST = 0.9  # leverage of a row
+LEAST_WORTH = 1e-9  # rows that a mean is worth
 LEAST_KURTOSIS = 1.8  # of residuals: that of a uniform distribution
 ITERATIONS = 50  # of generalised least squares at most; a few are usual
 # The angle of a gain is first sought among so many, and then moves by no more than this at a time.
@@ -73,6 +75,10 @@ class Estimate(NamedTuple):
     stderr: float
     freedom: float
 
+    def wider(self, times: float) -> Estimate:
+        """The estimate with an error so many times as large."""
+        return self._replace(stderr=self.stderr * times)
+
     @property
     def pvalue(self) -> float:
         """Of zero, two-sided."""
@@ -105,11 +111,35 @@ class JointRegression:
         bool, ...
     ] = ()  # which coefficients, multiplied by it, are not next to zero; empty without
     worth: tuple[float, float] | None = None  # degrees of freedom of the variances, if rows tell
+    ratio: Estimate | None = None  # logarithm of the ratio of the variances, where rows are nested
 
     @property
     def variance_pvalue(self) -> float:
         """Of equal noise variances."""
+        if self.ratio is not None:
+            return self.ratio.pvalue
         return float(equal_variances(self.variance_first / self.variance_second, *(self.worth or self.freedom)))
+
+    def where_observed(self, own: float, pairs: FloatArray) -> JointRegression:
+        """The regression with errors of so many fewer rows, by predecessor, and of its target alone."""
+        if own >= 1 and (pairs >= 1).all():
+            return self
+        wide, root = 1 / np.sqrt(np.maximum(pairs, LEAST_WORTH)), math.sqrt(max(own, LEAST_WORTH))
+        one, two = self.worth or self.freedom
+        least = min(own, float(pairs.min(initial=1.0)))
+        gain = None if self.gain is None else self.gain.wider(1 / math.sqrt(max(least, LEAST_WORTH)))
+        return replace(
+            self,
+            error_first=self.error_first * wide,
+            error_second=self.error_second * wide,
+            error_delta=self.error_delta * wide,
+            shift=self.shift.wider(1 / root),
+            shifts=(self.shifts[0].wider(1 / root), self.shifts[1].wider(1 / root)),
+            gain=gain,
+            gain_pvalue=self.gain_pvalue if gain is None else _apart(gain).pvalue,
+            worth=(max(one * own, 1.0), max(two * own, 1.0)),
+            ratio=None if self.ratio is None else self.ratio.wider(1 / root),
+        )
 
     def delta_pvalue(self, k: int) -> float:
         """Of no change of the k-th coefficient."""
@@ -126,13 +156,15 @@ def regress_jointly(
     separate: bool,
     gain: bool = False,
     rows: tuple[FloatArray, FloatArray] | None = None,
+    units: Units | None = None,
 ) -> JointRegression:
     """Generalised least squares with intercepts; `separate` if the two noise variances differ.
 
     There must be fewer predecessors than rows; `changed` are those of them whose coefficients differ, with a
     gain those that differ by more than the factor. With a gain coefficients are ``cos(a) b`` and ``sin(a) b``,
     and the factor is ``tan(a)``: neither condition is preferred, and effects may vanish in either. `rows` are
-    those that the moments were taken of, or some of them.
+    those that the moments were taken of, or some of them, and `units` what all of them are nested in: errors
+    are then those between units, and intercepts are compared by the levels of the units.
 
     >>> one = Moments.from_array([[0, 1], [1, 3], [2, 5], [3, 7.5]])
     >>> two = Moments.from_array([[0, 1], [1, 2], [2, 2.5], [3, 4]])
@@ -154,61 +186,118 @@ def regress_jointly(
     weights = model.weights(theta)
     seen = None
     if rows is not None:
-        tables = [table[:: 1 + (len(table) - 1) // LONGEST, [*index, target]] / scale for table in rows]
+        steps = [1 if units is not None else 1 + (len(table) - 1) // LONGEST for table in rows]
+        tables = [table[::step, [*index, target]] / scale for table, step in zip(rows, steps, strict=True)]
         seen = [
             _Scores.of(table, *own)
             for table, *own in zip(tables, weights, jacobians, variances, counts, [covariance] * 2, strict=True)
         ]
 
-    def freedom_of(parts: FloatArray) -> FloatArray:
-        """Satterthwaite's, by what each condition contributes to a variance; one variance is known better."""
-        total = parts.sum(axis=0)
-        with np.errstate(invalid="ignore"):
-            own = total**2 / (parts**2 / freedom.reshape((2,) + (1,) * (parts.ndim - 1))).sum(axis=0)
-        return np.where(total > 0, own, freedom.sum()) if separate else np.full(parts.shape[1:], freedom.sum())
-
-    def errors(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Standard errors of linear forms of the parameters, one a row, and their degrees of freedom."""
-        reach = contrasts @ covariance
-        if seen is not None:
-            return _robust(np.array([own.sums(reach) for own in seen]), freedom)
-        parts = np.einsum("ui,cij,uj->cu", reach, information, reach)
-        return np.sqrt(np.maximum(parts.sum(axis=0), 0.0)), freedom_of(parts)
-
+    known = _Errors(information, covariance, freedom, variances, counts, separate, seen, units)
     unit = scale[k] / scale[:k]
-    error_delta, freedom_delta = errors(jacobians[0] - jacobians[1])
+    error_delta, freedom_delta = known.of(jacobians[0] - jacobians[1])
     means = np.array([first.mean, second.mean])[:, [*index, target]] / scale
-    means -= np.average(means, axis=0, weights=counts)
+    middle = np.average(means, axis=0, weights=counts)
+    means -= middle
+    # What the error of a mean is, in multiples of that of the mean of all rows.
+    wide = np.sqrt(counts / [_mean_rows(moments) for moments in (first, second)])
     shifts = []
     for origin in (np.zeros(k), means[0, :k], means[1, :k]):
         around = means[:, :k] - origin
-        level = means[:, k] - np.einsum("ck,ck->c", weights, around)
         reach = covariance @ (around[1] @ jacobians[1] - around[0] @ jacobians[0])
-        if seen is not None:
-            sums = [own.sums(reach[None], sign) for own, sign in zip(seen, (1, -1), strict=True)]
-            error, own_freedom = (float(part[0]) for part in _robust(np.array(sums), freedom))
+        if units is None:
+            level = means[:, k] - np.einsum("ck,ck->c", weights, around)
+            value, (error, own_freedom) = float(level[0] - level[1]), known.of_shift(reach, wide)
         else:
-            parts = variances / counts + np.einsum("i,cij,j->c", reach, information, reach)
-            error, own_freedom = math.sqrt(parts.sum()), float(freedom_of(parts))
-        shifts.append(Estimate(float(level[0] - level[1]) * scale[k], error * scale[k], own_freedom))
+            levels = [own[:, [*index, target]] / scale - middle for own in units.nested.levels]
+            left = [own[:, k] - (own[:, :k] - origin) @ beta for own, beta in zip(levels, weights, strict=True)]
+            value, variance, own_freedom = units.compare_levels(left[0], left[1])
+            error = math.sqrt(variance + float(np.einsum("i,cij,j->", reach, information, reach)))
+        shifts.append(Estimate(value * scale[k], error * scale[k], own_freedom))
     one, two = (variances * scale[k] ** 2).tolist()
-    left, right = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
+    rest = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
     return JointRegression(
         weights[0] * unit,
         weights[1] * unit,
         one,
         two,
-        (left, right),
+        (rest[0], rest[1]),
         (float(freedom[0]), float(freedom[1])),
-        errors(jacobians[0])[0] * unit,
-        errors(jacobians[1])[0] * unit,
+        known.of(jacobians[0])[0] * unit,
+        known.of(jacobians[1])[0] * unit,
         error_delta * unit,
         freedom_delta,
         shifts[0],
         (shifts[1], shifts[2]),
-        **(_gain(theta, k, model.extra, *errors(np.eye(k + 1, len(theta)))) if gain else {}),
+        **(_gain(theta, k, model.extra, *known.of(np.eye(k + 1, len(theta)))) if gain else {}),
         worth=None if seen is None else _worth(seen, freedom),
+        ratio=None if seen is None or units is None else _ratio(seen, variances, units),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """What errors of linear forms of the parameters follow from: rows, units of rows, or moments alone."""
+
+    information: FloatArray  # [condition, parameter, parameter]
+    covariance: FloatArray
+    freedom: FloatArray  # of each condition
+    variances: FloatArray
+    counts: FloatArray
+    separate: bool
+    seen: Sequence[_Scores] | None
+    units: Units | None
+
+    def of(self, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of linear forms of the parameters, one a row, and their degrees of freedom."""
+        reach = contrasts @ self.covariance
+        if self.seen is not None and self.units is not None:
+            one, two = (own.parts(reach) for own in self.seen)
+            return self.units.errors(one, two, self.units.change)
+        if self.seen is not None:
+            return _robust(np.array([own.sums(reach) for own in self.seen]), self.freedom)
+        parts = np.einsum("ui,cij,uj->cu", reach, self.information, reach)
+        return np.sqrt(np.maximum(parts.sum(axis=0), 0.0)), self._freedom_of(parts)
+
+    def of_shift(self, reach: FloatArray, wide: FloatArray) -> tuple[float, float]:
+        """Of a difference of two means and a linear form; `wide` multiplies the errors of the means."""
+        if self.seen is not None:
+            signs = (wide * (1, -1)).tolist()
+            sums = [own.sums(reach[None], sign) for own, sign in zip(self.seen, signs, strict=True)]
+            error, freedom = (float(part[0]) for part in _robust(np.array(sums), self.freedom))
+            return error, freedom
+        parts = wide**2 * self.variances / self.counts + np.einsum("i,cij,j->c", reach, self.information, reach)
+        return math.sqrt(parts.sum()), float(self._freedom_of(parts))
+
+    def _freedom_of(self, parts: FloatArray) -> FloatArray:
+        """Satterthwaite's, by what each condition contributes to a variance; one variance is known better."""
+        total, freedom = parts.sum(axis=0), self.freedom
+        if not self.separate:
+            return np.full(parts.shape[1:], float(freedom.sum()), dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            own = total**2 / (parts**2 / freedom.reshape((2,) + (1,) * (parts.ndim - 1))).sum(axis=0)
+        return np.asarray(np.where(total > 0, own, freedom.sum()), dtype=np.float64)
+
+
+def _apart(gain: Estimate) -> Estimate:
+    """How far the angle of a factor is from that of one."""
+    angle = math.atan(gain.value) - math.pi / 4
+    return Estimate(angle, gain.stderr / (1 + gain.value**2), gain.freedom)
+
+
+def _mean_rows(moments: Moments) -> float:
+    """Rows that a mean is worth; hardly any where it says nothing."""
+    return float(moments.n) if moments.mean_rows is None else max(moments.mean_rows, LEAST_WORTH)
+
+
+def _ratio(seen: Sequence[_Scores], variances: FloatArray, units: Units) -> Estimate:
+    """The logarithm of the ratio of two noise variances, with its error between units."""
+    parts = []
+    for scores, variance, sign in zip(seen, variances, (1, -1), strict=True):
+        own = np.square(scores.residuals * scores.share * len(scores.residuals))
+        parts.append(sign * (own - own.mean())[:, None] / (len(own) * variance))
+    error, freedom = units.errors(parts[0], parts[1], units.variance)
+    return Estimate(math.log(variances[0] / variances[1]), float(error[0]), float(freedom[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,9 +326,17 @@ class _Scores:
         residuals = (table[:, -1] - table[:, :-1] @ weights) / (1 - np.minimum(leverage, HIGHEST))
         return cls(along * (residuals / variance)[:, None], residuals / count, share)
 
-    def sums(self, reach: FloatArray, sign: int = 0) -> FloatArray:
-        """Sums of squares and of fourth powers of what rows contribute to linear forms, [power, form]."""
-        parts = self.scores @ reach.T + sign * self.residuals[:, None]
+    def parts(self, reach: FloatArray) -> FloatArray:
+        """What rows contribute to linear forms of the parameters, [row, form]."""
+        parts: FloatArray = self.scores @ reach.T
+        return parts
+
+    def sums(self, reach: FloatArray, sign: float = 0.0) -> FloatArray:
+        """Sums of squares and of fourth powers of what rows contribute, [power, form].
+
+        The mean of the residual counts besides, `sign` times.
+        """
+        parts = self.parts(reach) + sign * self.residuals[:, None]
         squares = parts * parts
         return self.share * np.array([squares.sum(axis=0), (squares * squares).sum(axis=0)])
 

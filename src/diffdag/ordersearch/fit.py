@@ -16,6 +16,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
+from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
@@ -42,8 +43,10 @@ Rows: TypeAlias = tuple[FloatArray, FloatArray]
 
 # An edge is directed if every order found in which effect precedes cause scores worse by more than this.
 TIE = 0.5
-# An edge has to reach this share of the penalty by errors that know the rows.
-BORNE_OUT = 0.5
+# An edge has to reach this share of the penalty by errors that know the rows, and by errors between units where
+# rows are nested.
+BORNE_OUT, BORNE_OUT_BY_UNITS = 0.5, 1.0
+VISIBLE = 1.05  # from which it is said what penalties are multiplied by
 # Exact models are taken for samples of so many rows, as far as rounding allows.
 EXACT_ROWS = 1e10
 ROUNDING = 1e-3
@@ -76,9 +79,22 @@ class OrderSettings:
             total,
             self.factor,
             inflation=self.inflation,
-            difference=first.mean - second.mean,
+            difference=mean_difference(first, second),
             gains=self.gains,
         )
+
+
+def mean_difference(first: Moments, second: Moments) -> FloatArray | None:
+    """First mean minus second, as it would be were both worth all of their rows; None if they say nothing.
+
+    A difference that is worth fewer rows is smaller by the ratio of the errors: what it gains is then right.
+    """
+    worth = [own.n if own.mean_rows is None else own.mean_rows for own in (first, second)]
+    if min(worth) <= 0:
+        return None
+    share = (1 / first.n + 1 / second.n) / (1 / worth[0] + 1 / worth[1])
+    difference: FloatArray = (first.mean - second.mean) * math.sqrt(min(share, 1.0))
+    return difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +143,12 @@ class Structure:
         """The variables before i."""
         return list(self.order[: self.order.index(i)])
 
-    def regression(self, first: Moments, second: Moments, i: int, rows: Rows | None = None) -> JointRegression:
+    def regression(
+        self, first: Moments, second: Moments, i: int, rows: Rows | None = None, units: Units | None = None
+    ) -> JointRegression:
         """Regress i on its predecessors, jointly, with its changes."""
         changed, separate, gain = self.causes.get(i, ()), i in self.separate, i in self.gains
-        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain, rows)
+        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain, rows, units)
 
     def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
         """The changed edges to i, with weights and standard errors of its regression."""
@@ -162,6 +180,9 @@ class OrderFit:
     settings: OrderSettings
     screened: Screened
     rows: Rows | None = None  # of the variables that were kept, if there are rows
+    units: Units | None = None  # what these are nested in; None if they are independent
+    # By how much less than others two variables were observed together, at most 1; None where none has gaps.
+    known_cells: FloatArray | None = None
     method: Literal["order"] = "order"
 
     @property
@@ -215,14 +236,16 @@ class OrderFit:
         """Edges (effect, cause) that the search found and the rows do not bear out: few of them carry these."""
         if self.rows is None:
             return frozenset()
-        level = float(chdtrc(1, 2 * BORNE_OUT * self.problem.unit / self.settings.inflation.change))
+        share = BORNE_OUT if self.units is None else BORNE_OUT_BY_UNITS
+        level = float(chdtrc(1, 2 * share * self.problem.unit / self.settings.inflation.change))
+        strict = float(chdtrc(1, 2 * self.problem.unit / self.settings.inflation.change))
         fallen = set()
         for i, j in self.optimum.margins:
             if i in self.structure.gains and j in self.structure.multiplied[i]:
                 pvalue = self.regression(i).gain_pvalue
             else:
                 pvalue = self.regression(i).delta_pvalue(self.structure.predecessors(i).index(j))
-            if not pvalue <= level:
+            if not pvalue <= (level if self._observed(i, j) >= 1 else strict):
                 fallen.add((i, j))
         return frozenset(fallen)
 
@@ -248,11 +271,28 @@ class OrderFit:
         """For each variable of which something changed, its regression on its predecessors."""
         return {i: self.regression(i) for i in self.structure.touched}
 
+    def levels(self, i: int) -> JointRegression:
+        """Regress a variable on its predecessors to compare its intercepts; units of rows say all of these."""
+        if self.units is None or i in self._regressed or i in self.structure.touched:
+            return self.regression(i)
+        made = self.structure.regression(self.first, self.second, i, None, self.units)
+        return self._where_observed(i, made)
+
     def regression(self, i: int) -> JointRegression:
         """Regress a variable on its predecessors, with its changes."""
         if i not in self._regressed:
-            self._regressed[i] = self.structure.regression(self.first, self.second, i, self.rows)
+            made = self.structure.regression(self.first, self.second, i, self.rows, self.units)
+            self._regressed[i] = self._where_observed(i, made)
         return self._regressed[i]
+
+    def _where_observed(self, i: int, made: JointRegression) -> JointRegression:
+        if self.known_cells is None:
+            return made
+        return made.where_observed(self._observed(i, i), self.known_cells[i, self.structure.predecessors(i)])
+
+    def _observed(self, i: int, j: int) -> float:
+        """By how much less than others two variables were observed together."""
+        return 1.0 if self.known_cells is None else float(self.known_cells[i, j])
 
     @cached_property
     def _regressed(self) -> dict[int, JointRegression]:
@@ -319,6 +359,8 @@ def fit_samples(
     optimum: Optimum | None = None,
     rows: Rows | None = None,
     starts: Sequence[Sequence[str]] = (),
+    units: Units | None = None,
+    known_cells: FloatArray | None = None,
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
@@ -329,7 +371,7 @@ def fit_samples(
     if optimum is None and starts and problem.p > FEW and not is_total(before):
         optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened, rows)
+    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells)
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -465,9 +507,12 @@ def _described(fit: OrderFit) -> dict[str, object]:
 def _inflation(fit: OrderFit) -> str:
     """What chance in the rows multiplies penalties by, and why."""
     kinds = zip(("effects", "noise variances", "intercepts"), fit.settings.inflation, strict=True)
-    said = " and ".join(f"{times:.2g} times for {what}" for what, times in kinds if times > 1)
+    said = " and ".join(f"{times:.2g} times for {what}" for what, times in kinds if times >= VISIBLE)
     heavy = [] if fit.rows is None else heavy_columns(fit.rows, fit.first.names)
-    why = f"heavy tails or many zeros in {join_names(heavy)}" if heavy else "how these rows are spread"
+    spread = "how these rows are spread"
+    if fit.units is not None and max(fit.units.multiples) > 1:
+        spread = f"differences between '{fit.units.nested.name}'"
+    why = f"heavy tails or many zeros in {join_names(heavy)}" if heavy else spread
     remedy = "; a logarithm, or covariance 'winsorised', would find more" if heavy else ""
     return f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}{remedy}"
 
@@ -495,10 +540,16 @@ def _notes(fit: OrderFit) -> Iterator[str]:
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
         )
-    if fit.settings.inflation != NONE:
+    if max(fit.settings.inflation) >= VISIBLE:
         yield _inflation(fit)
     if fit.fallen:
         said = join_names(f"{names[j]} -> {names[i]}" for i, j in sorted(fit.fallen))
-        yield f"{said} is not listed: the search found it, but a few rows carry it"
+        why = (
+            "a few rows carry such a change"
+            if fit.units is None
+            else f"such a change differs too much by '{fit.units.nested.name}'"
+        )
+        are, them = ("are", "them") if len(fit.fallen) > 1 else ("is", "it")
+        yield f"{said} {are} not listed: the search found {them}, but {why}"
     for i, j in sorted(fit.tied - fit.fallen):
         yield f"the data do not tell whether {names[j]} acts on {names[i]} or the other way round"

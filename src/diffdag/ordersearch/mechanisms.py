@@ -57,11 +57,15 @@ def changed_noise(structure: Structure, regressions: Mapping[int, JointRegressio
 def changed_means(fit: OrderFit, among: Collection[int] | None = None) -> Iterator[MeanChange]:
     """Variables whose intercept changed, of some or all; if it was free in the search, any may have."""
     structure, first, second = fit.structure, fit.first, fit.second
+    comparable = 0.0 not in (first.mean_rows, second.mean_rows)
+    if not (comparable if fit.units is None else fit.units.nested.compared):
+        return
     limit = level(MEAN_A, MEAN_B, len(structure.names))
-    for i in range(len(structure.names)) if fit.problem.is_free else sorted(structure.shifted):
+    every = fit.problem.is_free or fit.units is not None  # units know better than rows
+    for i in range(len(structure.names)) if every else sorted(structure.shifted):
         if among is not None and i not in among:
             continue
-        known = fit.regression(i)
+        known = fit.levels(i)
         one, two = known.shifts
         pvalue = max(known.shift.pvalue, one.pvalue, two.pvalue)
         if one.value * two.value > 0 and pvalue <= limit:

@@ -39,6 +39,10 @@ class Inflation(NamedTuple):
         """All of them once more, by the same."""
         return Inflation(*(multiple * own for own in self))
 
+    def for_units(self, change: float, variance: float) -> Inflation:
+        """Where rows are nested: as many times more as effects, and variances, vary between units."""
+        return Inflation(self.change * max(change, 1.0), self.variance * max(variance, 1.0), self.intercept)
+
 
 NONE = Inflation()
 

@@ -727,7 +727,7 @@ def _spread(
     workers = count_workers(jobs)
     alone = workers == 1
     # Several tasks in a parcel, because to send one takes some milliseconds.
-    size = 1 if alone else 1 + (len(tasks) - 1) // (4 * workers)
+    size = 1 if alone or not tasks else 1 + (len(tasks) - 1) // (4 * workers)
     parcels = [(function, tasks[k : k + size]) for k in range(0, len(tasks), size)]
     done = (
         ((k, _do_parcel(parcel, *shared)) for k, parcel in enumerate(parcels))

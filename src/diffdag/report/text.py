@@ -49,7 +49,12 @@ def headline(
     if by_range:
         more = "more " if claimed else ""
         words += f"; {by_range} {more}{'is' if by_range == 1 else 'are'} explained by a moved range"
-    return words
+    if not result.switch_list:
+        return words
+    off = [f"{name(own.variable)} {fmt.printable(own.words(result.labels))}" for own in result.switch_list]
+    for start, after in (("No change", "no other change"), ("No effect", "no effect")):
+        words = after + words.removeprefix(start) if words.startswith(start) else words
+    return f"{_few(off, 2)}; {words}"
 
 
 def _claims(
@@ -119,10 +124,10 @@ def summary(result: Difference) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _few(names: Sequence[str]) -> str:
-    """Up to three names, and how many more."""
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+def _few(names: Sequence[str], most: int = 3) -> str:
+    """Up to three names, or so many, and how many more."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def edge_table(result: Difference) -> str:

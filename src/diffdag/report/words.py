@@ -13,7 +13,7 @@ from diffdag.trust.contradictions import LIKELY, contradictions, direction_open,
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
-    from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange
+    from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange, SwitchChange
 
 CONFIDENCE = "confidence: probability that something changed between the two"
 DIRECTION = "direction: that the arrow is right, if so"
@@ -92,6 +92,9 @@ def difference_words(result: Difference) -> str:
 
 def beside_lines(result: Difference) -> Iterator[str]:
     """Sentences about what changed besides single effects, and which columns may stand in for others."""
+    if result.switch_list:
+        said = "; ".join(switch_words(change, result.labels) for change in result.switch_list)
+        yield f"Varies in one condition only: {said}"
     doubtful = [stand_in_words(edge) for edge in result.edge_list if edge.stand_ins]
     if doubtful:
         yield f"Columns too alike to tell apart: {'; '.join(doubtful)}"
@@ -101,6 +104,31 @@ def beside_lines(result: Difference) -> Iterator[str]:
     if result.mean_list:
         moved = "; ".join(map(mean_words, result.mean_list))
         yield f"Intercept changed, {difference_words(result)}: {moved}"
+
+
+def switch_words(change: SwitchChange, labels: tuple[str, str]) -> str:
+    """One variable that varies in one condition only.
+
+    >>> from diffdag.results.records import SwitchChange
+    >>> switch_words(SwitchChange("Mek", "second", 0.0, 2.5, 0.4), ("control", "knock-out"))
+    'Mek (switched off in knock-out; 2.500 ± 0.400 in control)'
+    """
+    said = printable(change.words(labels))
+    if change.mean is not None and change.spread is not None and not change.held:
+        other = labels[1] if change.constant == "first" else labels[0]
+        show = NumberFormat([change.spread])
+        said += f"; {show(change.mean)} ± {show(change.spread)} in {printable(other)}"
+    return f"{printable(change.variable)} ({said})"
+
+
+def switch_cells(change: SwitchChange, labels: tuple[str, str]) -> dict[str, Any]:
+    """One variable that varies in one condition only as cells of a table."""
+    show = NumberFormat([change.spread])
+    other = f"{show(change.mean)} ± {show(change.spread)}"
+    held = f"'{change.held}'" if change.held else "" if change.value is None else f"{change.value:g}"
+    numbers = [held, other] if change.constant == "first" else [other, held]
+    chance = pvalue_words(change.pvalue).removeprefix("p").removeprefix(" = ").strip()
+    return {"variable": change.variable, "said": change.words(labels), "numbers": [*numbers, chance]}
 
 
 def gain_effects(result: Difference, change: GainChange) -> int:
@@ -194,7 +222,10 @@ def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:
     test, found = result.global_test, result.stability
     if test is not None:
         says = "the tables differ" if test.pvalue <= LIKELY else "no sign that anything changed"
-        how = f"{pvalue_words(test.pvalue)}, {test.permutations} permutations of the rows"
+        if test.least is not None and test.least > LIKELY:
+            says = f"cannot tell, as so few units allow no p-value below {test.least:.2g}"
+        of = "the rows" if test.least is None else "what rows are nested in"
+        how = f"{pvalue_words(test.pvalue)}, {test.permutations} permutations of {of}"
         yield "Global test", f"{says} ({how})"
     if result.selection is not None and result.selection.found:
         kept, before = len(result.edge_list), result.selection.found
@@ -243,7 +274,7 @@ def next_steps(result: Difference) -> list[tuple[str, str, str]]:
     steps = []
     if result.edge_list and all(edge.confidence is None for edge in result.edge_list):
         steps.append(("How sure each change is", "--resamples 200", "DifferenceDAG(resamples=200)"))
-    if result.edge_list and all(edge.low is None for edge in result.edge_list):
+    if result.edge_list and not result.unit_effects and all(edge.low is None for edge in result.edge_list):
         why = "Intervals from rows that had no part in the search"
         steps.append((why, "--intervals split", 'DifferenceDAG(intervals="split")'))
     return steps

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from diffdag.results import records
+from diffdag.results.nodes import list_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,12 +60,16 @@ class Difference:
     scatters: tuple[records.EdgeScatter, ...] = ()  #: the largest changes in the rows; see `scatter_of`
     screened_out: tuple[str, ...] = ()  #: variables that were not looked at, because they were too many
     selection: records.Selection | None = None  #: what a target for the share of false edges left out
+    #: Changed effects in each unit that rows are nested in, such as donors; see `by_unit`.
+    unit_effects: tuple[records.UnitEffect, ...] = ()
+    #: Variables that vary in one condition only, and are not among `variables`; see `nodes`.
+    switch_list: tuple[records.SwitchChange, ...] = ()
 
     def __post_init__(self) -> None:
         moved = {c.variable for own in (self.gain_list, self.noise_list, self.mean_list) for c in own}
         plain: dict[str, object] = {
             **{f.name: tuple(getattr(self, f.name)) for f in fields(self) if str(f.type).endswith("...]")},
-            **{name: tuple(map(_text, getattr(self, name))) for name in ("notes", "labels")},
+            **{name: tuple(map(as_text, getattr(self, name))) for name in ("notes", "labels")},
             "invariant": tuple(name for name in self.invariant if name not in moved),
             "order": tuple(map(tuple, self.order)),
             "samples": None if self.samples is None else tuple(map(int, self.samples)),
@@ -82,8 +87,8 @@ class Difference:
 
     def _check_names(self, moved: set[str]) -> None:
         """The parts must agree with each other: this is where a slip of a method would show."""
-        for name in self.variables:
-            if not isinstance(name, str) or _text(name) != name:
+        for name in (*self.variables, *(change.variable for change in self.switch_list)):
+            if not isinstance(name, str) or as_text(name) != name:
                 raise ValueError(f"variable {name!r} is not valid text")
         named: dict[str, Collection[str]] = {
             "variables": self.variables,
@@ -108,6 +113,9 @@ class Difference:
             raise ValueError("edges names an edge twice")
         if not {(scatter.source, scatter.target) for scatter in self.scatters}.issubset(ends):
             raise ValueError("scatters shows an edge that is not among the edges")
+        switched = [change.variable for change in self.switch_list]
+        if len(set(switched)) < len(switched) or set(switched).intersection(self.variables):
+            raise ValueError("switched names a variable twice, or one that is compared")
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
@@ -139,6 +147,20 @@ class Difference:
         """One row per changed edge, with the fields of `Edge` as columns; unknown numbers are NaN."""
         return _table(self.edge_list, records.Edge)
 
+    @cached_property
+    def node_list(self) -> tuple[records.Node, ...]:
+        """What changed of each variable, those with most evidence first."""
+        return list_nodes(self)
+
+    @property
+    def nodes(self) -> pd.DataFrame:
+        """One row per variable, most evidence first, with the fields of `Node` as columns.
+
+        First come variables that vary in one condition only (`switch_list`), then those of which something
+        changed, then the others in the order of the columns.
+        """
+        return _table(self.node_list, records.Node)
+
     @property
     def changed_gain(self) -> pd.DataFrame:
         """One row per variable whose gain changed, with the fields of `GainChange` as columns."""
@@ -154,6 +176,14 @@ class Difference:
         """One row per variable whose intercept changed, with the fields of `MeanChange` as columns."""
         return _table(self.mean_list, records.MeanChange)
 
+    @property
+    def by_unit(self) -> pd.DataFrame:
+        """One row per changed effect, condition and unit that rows are nested in, such as a donor.
+
+        Columns are the fields of `UnitEffect`; the table is empty where rows are not nested.
+        """
+        return _table(self.unit_effects, records.UnitEffect)
+
     def scatter_of(self, source: str, target: str) -> records.EdgeScatter | None:
         """What one changed edge looks like in the rows; None where that is not known."""
         ends = (source, target)
@@ -164,7 +194,11 @@ def _table(rows: Sequence[Any], kind: type[Any]) -> pd.DataFrame:
     """One row per record and one column per field; unknown numbers are NaN."""
     import pandas as pd  # noqa: PLC0415
 
-    types = {"bool": "bool", **dict.fromkeys(("str", "str | None", "tuple[str, ...]"), "object")}
+    types = {
+        "bool": "bool",
+        "int": "int64",
+        **dict.fromkeys(("str", "str | None", "tuple[str, ...]"), "object"),
+    }
     columns = {}
     for field in fields(kind):
         values = [getattr(row, field.name) for row in rows]
@@ -187,13 +221,13 @@ def _plain(value: object) -> object:
         case float():
             return float(value) if math.isfinite(value) else None
         case Mapping():
-            return {_text(str(key)): _plain(item) for key, item in value.items()}
+            return {as_text(str(key)): _plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset() | range():
             return [_plain(item) for item in value]
         case _:
-            return _text(str(value))
+            return as_text(str(value))
 
 
-def _text(value: str) -> str:
+def as_text(value: str) -> str:
     """Replace what UTF-8 cannot say; file names may bring such characters in."""
     return value.encode("utf-8", "replace").decode("utf-8")

@@ -4,7 +4,7 @@ The JSON is strict (no NaN, no Infinity) and carries a schema number. Keys and t
 `Difference` and its records, under the names in `KEYS`; a key may be left out where the field has a default.
 The difference of the precision matrices is stored by its non-zero entries, as three parallel lists of rows,
 columns and values, where rows and columns count the variables from 0; of a symmetric matrix only row <= column
-is stored.
+is stored. ``nodes`` is for whoever reads the file: it follows from the rest, and is not read back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -36,6 +36,7 @@ KEYS = {
     "gain_list": "changed_gain",
     "noise_list": "changed_noise",
     "mean_list": "changed_mean",
+    "switch_list": "switched",
     "delta_entries": "delta_precision",
 }
 EXPECTED: dict[Any, str] = {
@@ -62,6 +63,7 @@ def to_json(result: Difference | Differences) -> str:
     content = {"schema": SCHEMA, "diffdag": version("diffdag"), **content}
     if isinstance(result, Difference):
         content["samples"] = result.samples and dict(zip(("first", "second"), result.samples, strict=True))
+        content["nodes"] = result.node_list
         del content["delta_precision"]  # the longest comes last
         lines = [*_lines(content), f'"delta_precision": {_dump(_sparse(result.delta_entries))}']
     else:
@@ -95,14 +97,28 @@ def _sparse(matrix: csr_array) -> Json:
 def to_csv(result: Difference | Differences, table: pd.DataFrame | None = None) -> str:
     """Return the edges, or another table of a result, as CSV; unknown numbers are empty."""
     names = result.variables if isinstance(result, Difference) else (*result.variables, *result.conditions)
-    # The csv module leaves a lone carriage return unquoted, and readers take it for the end of a line.
-    returns = any("\r" in name for name in names)
-    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    quoting = _quoting(names)
     if table is None:
         edges = result.edges
         edges["stand_ins"] = [join_listed(names) for names in edges["stand_ins"]]
         return edges.to_csv(index=False, lineterminator="\n", quoting=quoting)
     return table.to_csv(index_label="edge", lineterminator="\n", quoting=quoting)
+
+
+def nodes_to_csv(result: Difference) -> str:
+    """Return what changed of each variable as CSV; unknown numbers are empty."""
+    nodes = result.nodes
+    nodes["effects"] = [join_listed(names) for names in nodes["effects"]]
+    quoting = _quoting([*nodes["variable"], *nodes["note"]])
+    return nodes.to_csv(index=False, lineterminator="\n", quoting=quoting)
+
+
+def _quoting(names: Iterable[str]) -> Literal[0, 2]:
+    """How to quote these names.
+
+    The csv module leaves a lone carriage return unquoted, and readers take it for the end of a line.
+    """
+    return csv.QUOTE_NONNUMERIC if any("\r" in name for name in names) else csv.QUOTE_MINIMAL
 
 
 def from_json(text: str | bytes, name: str) -> Difference | Differences:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from diffdag._base.arrays import FloatArray
+from diffdag._base.words import plural
 from diffdag.model.sem import LinearSEM
+
+if TYPE_CHECKING:
+    from diffdag.tables.sorting import Switched
 
 CHANGES = ("added", "removed", "strengthened", "weakened", "reversed-sign")
 SUPPORTS = ("mechanism", "range", "unclear")
@@ -185,6 +189,60 @@ class MeanChange(_Record):
     confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
 
+@dataclass(frozen=True)
+class SwitchChange(_Record):
+    """A variable that varies in one condition only; the others are compared without it.
+
+    Examples
+    --------
+    >>> SwitchChange("Mek", "second", value=0.0).words(("control", "knock-out"))
+    'switched off in knock-out'
+    """
+
+    variable: str  #: its name; it is not among the variables that are compared
+    constant: str  #: the condition in which it does not vary, ``"first"`` or ``"second"``
+    value: float | None = None  #: what it holds there
+    mean: float | None = None  #: mean in the other condition
+    spread: float | None = None  #: standard deviation there
+    pvalue: float | None = None  #: of rows with another value being as rare in both (Fisher's exact test)
+    odd: int = 0  #: rows of the condition in which it does not vary that hold another value after all
+    held: str = ""  #: the text that the value stands for, if it does
+
+    def __post_init__(self) -> None:
+        if self.constant not in ("first", "second"):
+            raise ValueError(f"constant is {self.constant!r}; expected 'first' or 'second'")
+        super().__post_init__()
+
+    @classmethod
+    def of(cls, own: Switched) -> Self:
+        """A column of two tables that was found to be one."""
+        return cls(**{**own._asdict(), "constant": ("first", "second")[own.constant]})
+
+    def words(self, labels: tuple[str, str]) -> str:
+        """What happened to it between the conditions, given what to call these."""
+        here, other = labels if self.constant == "first" else labels[::-1]
+        if self.held:
+            said = f"does not vary in {here}, where it is '{self.held}'"
+        elif self.value == 0:
+            said = f"switched off in {here}" if self.constant == "second" else f"switched on in {other}"
+        else:
+            said = f"does not vary in {here}"
+        return f"{said} (but for {plural(self.odd, 'row')})" if self.odd else said
+
+
+@dataclass(frozen=True)
+class Node(_Record):
+    """What changed of one variable."""
+
+    variable: str  #: its name
+    changed: bool  #: whether anything did
+    effects: tuple[str, ...] = ()  #: variables whose effect on it changed; or may have, where direction is open
+    gain: float | None = None  #: factor of all effects on it, second condition over first
+    noise: float | None = None  #: ratio of its noise variances, first over second
+    intercept: float | None = None  #: change of its intercept, first minus second
+    note: str = ""  #: what else is known of it, such as "switched off in knock-out"
+
+
 class Claims(NamedTuple):
     """What a fit claims to have changed, by name and without estimates."""
 
@@ -228,6 +286,20 @@ def model_edges(directed: Iterable[tuple[int, int]], first: LinearSEM, second: L
         change = classify_change(before, after, before == 0, after == 0) if before != after else None
         edges.append(Edge(first.names[j], first.names[i], True, change, before, after, before - after, 0.0))
     return tuple(edges)
+
+
+@dataclass(frozen=True)
+class UnitEffect(_Record):
+    """A changed effect within one unit that rows are nested in, such as a donor."""
+
+    source: str  #: where the edge starts
+    target: str  #: where it ends
+    condition: int  #: 1 for the first condition, 2 for the second
+    nested_in: str  #: what the units are: the column that names them
+    unit: str  #: which unit
+    rows: int  #: that it has in this condition
+    weight: float | None = None  #: effect of source on target in its rows, in the user's units
+    stderr: float | None = None  #: standard error of `weight`, from its rows alone
 
 
 @dataclass(frozen=True)
@@ -311,6 +383,7 @@ class GlobalTest:
     pvalue: float  #: of no change at all
     permutations: int  #: permutations of the rows among the conditions that it rests on
     statistics: dict[str, float]  #: p-value of each statistic that it combines
+    least: float | None = None  #: the smallest p-value that so few units of nested rows allow
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,13 @@ class Accumulator:
         add_square(self.scatter, rest, -float(rows))
         self._merge(rows, mean, rest)
 
+    def widen(self, p: int) -> None:
+        """Have p columns, of which new ones were 0 in all rows so far."""
+        new = p - len(self.mean)
+        if new:
+            self.mean, self._rest = np.pad(self.mean, (0, new)), np.pad(self._rest, (0, new))
+            self.scatter, self._product = np.pad(self.scatter, (0, new)), None
+
     def _merge(self, rows: int, mean: FloatArray, rest: FloatArray) -> None:
         n = self.n + rows
         shift = (mean - self.mean) + (rest - self._rest)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import plural
+from diffdag._base.words import Option, join_names, option_words, plural
+from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
+from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
 from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
+from diffdag.tables.design import Design, Labels, design_columns, make_design, read_labels
 from diffdag.tables.inspect import Inspection, inspect_columns, measure
+from diffdag.tables.nesting import Nesting, find_nesting
 from diffdag.tables.problems import (
     LEAST_ROWS,
     Missing,
@@ -24,17 +29,20 @@ from diffdag.tables.problems import (
     find_useless,
 )
 from diffdag.tables.readers.h5ad import shared_genes
+from diffdag.tables.sorting import Sorted, Switched, find_transposed, notes_of, refused, sort_columns
 
 Places = tuple[IndexArray | None, IndexArray | None]
 
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
+EXPLAINED = 1e-9  # share of its spread below which nothing is left of a column
 _APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the tables do not share
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Two tables over the same variables in the same order, all values finite.
+    """Two tables over the same variables in the same order, all values finite, but for gaps where these are to
+    be filled.
 
     The arrays are read-only, and possibly views of what the caller passed in.
     """
@@ -44,6 +52,78 @@ class Tables:
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()  # what was done on the way in, one sentence each
     places: Places = (None, None)  # where the rows stood, counted from 0; None where all are there
+    design: Design | None = None  # covariates and units, still to be taken out; None if there are none
+    gaps: bool = False  # whether values may be missing, still to be filled
+    filled: Filled | None = None  # how the gaps of tables were filled of which these hold some rows
+    taken: Taken | None = None  # what taking them out cost, where that was done
+    switched: tuple[Switched, ...] = ()  # columns that vary in one condition only, and are not compared
+    nesting: tuple[Nesting, ...] = ()  # columns in whose values rows look nested, where no cluster is given
+
+    @cached_property
+    def adjusted(self) -> Tables:
+        """The rows that are compared: gaps are filled, covariates and differences between units taken out."""
+        if self.design is None and not self.gaps:
+            return self
+        design = self.design or Design.none(len(self.first), len(self.second))
+        rows = self.first, self.second
+        (first, second), taken = fill_in(rows, design, self.filled) if self.gaps else take_out(rows, design)
+        for array in (first, second):
+            array.flags.writeable = False
+        return replace(self, first=first, second=second, design=None, gaps=False, taken=taken)
+
+    def check_left(self) -> None:
+        """Refuse columns of which nothing is left once covariates and units are taken out."""
+        if self.design is None:
+            return
+        flat = np.zeros(len(self.names), bool)
+        for before, after in ((self.first, self.adjusted.first), (self.second, self.adjusted.second)):
+            flat |= after.std(axis=0) <= EXPLAINED * np.nanstd(before, axis=0)
+        names = [self.names[k] for k in np.flatnonzero(flat)]
+        raise_problems(_find_explained(names, self.design.cluster, self.design.adjust))
+
+    @property
+    def known_gaps(self) -> Filled | None:
+        """How the gaps were filled; None if there are none."""
+        taken = self.adjusted.taken if self.gaps else None
+        return None if taken is None else taken.filled
+
+    def select(self, names: Sequence[str]) -> Tables:
+        """The tables with some of the columns, in the order given."""
+        if tuple(names) == self.names:
+            return self
+        columns = [self.names.index(name) for name in names]
+        first, second = self.first[:, columns], self.second[:, columns]
+        return replace(self, first=first, second=second, names=tuple(names), filled=None)
+
+    def take(self, first: IndexArray, second: IndexArray, design: Design | None = None) -> Tables:
+        """Some rows of either table, by number; `design` where theirs is not just that of those rows."""
+        one, two = self.places
+        places = first if one is None else one[first], second if two is None else two[second]
+        own = design or (None if self.design is None else self.design.take(first, second))
+        return replace(
+            self,
+            first=self.first[first],
+            second=self.second[second],
+            places=places,
+            design=own,
+            filled=self.known_gaps,
+        )
+
+    def halves(self, which: int, first: IndexArray, second: IndexArray) -> Tables:
+        """Some rows of one of the tables as the first, and others of it as the second."""
+        table = (self.first, self.second)[which]
+        own = None if self.design is None else self.design.half(which, first, second)
+        known = self.known_gaps
+        return replace(
+            self,
+            first=table[first],
+            second=table[second],
+            places=(None, None),
+            notes=(),
+            design=own,
+            filled=None if known is None else (known[which], known[which]),
+            switched=(),
+        )
 
 
 def align_tables(
@@ -52,7 +132,10 @@ def align_tables(
     *,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    levels: Levels | None = None,
     missing: Missing = "error",
+    adjust: Sequence[str] | None = None,
+    cluster: str | None = None,
     labels: tuple[str, str] = ("first", "second"),
 ) -> Tables:
     """Match two tables by column name and check that they can be used.
@@ -61,13 +144,17 @@ def align_tables(
     matched by name and kept in the order of the first. One of each is an error: the names of the array would
     be a guess. A first column without a name, as R and pandas write row labels, is left out with a note. Of
     AnnData objects, ``X`` is used, one column per gene; genes that do not vary in both are left out with a
-    note unless `columns` names them. `columns` are the variables to compare, in this order, and `drop` those
-    to leave out; each has to be in at least one table. `missing` "drop" leaves out the rows with missing
-    values and notes how many. `labels` are what messages call the tables, unless these know their files or
-    groups.
+    note unless `columns` names them. Columns that are constant or nearly so in both, count rows, hold times or
+    text are left out with a note, those that vary in one table only are `switched`; text with two different
+    values is coded 0 and 1, and that with `levels`, by column and lowest first, from 0 on. `columns` are the
+    variables to compare, in this order, and `drop` those to leave out; each has to be in at least one table.
+    `adjust` are covariates to take out of all variables, numbers or categories, and `cluster` names what rows
+    are nested in; they are no variables, and rows in which they are missing cannot be used; columns that do not
+    vary within units are left out with a note. `missing` "drop" leaves out the rows with missing values and
+    notes how many. `labels` are what messages call the tables, unless these know their files or groups.
 
     All that is wrong is said in one `InputError`: names that are repeated or differ, values that are not
-    numeric, missing or infinite, fewer than 3 rows or 2 columns, columns that are exactly constant.
+    numeric, missing or infinite, fewer than 3 rows or 2 columns; columns named in `columns` that are constant.
     Collinearity shows in the moments: see `diffdag.tables.degenerate.check_moments`.
 
     >>> import pandas as pd
@@ -78,16 +165,27 @@ def align_tables(
     """
     check_missing_option(missing)
     shared: list[str] = []
+    named = columns is not None
     if columns is None:
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
-    seen = inspect_columns(first, second, columns=columns, drop=drop, labels=labels)
-    rows = _complete_rows(seen)
+    beside = design_columns(adjust, cluster)
+    chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
+    whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
+    said = read_labels(seen.sources, adjust, cluster)
+    seen, aside, useless = _sort_out(seen, named)
+    rows = complete_rows(seen, said) if missing != "em" else _known_rows(seen, said)
     kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
-    found = seen.problems()
+    if missing == "drop" and any(some is not None for some in rows):  # what is left may not vary any more
+        fewer, also, wrong = _sort_out(seen.at(kept), named)
+        lost = set(seen.names) - set(fewer.names)
+        seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
+    found = seen.problems() + useless
     enough = all(len(array) >= LEAST_ROWS for array in kept)
     if missing == "error":
-        found += find_counts("missing", seen.counts("gaps"), droppable=enough)
+        costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
+        sizes = [len(array) for array in seen.arrays]
+        found += find_counts("missing", _gaps(seen, said), droppable=enough, lost=costs, rows=sizes)
     found += _find_flat_or_extreme(seen, kept) if enough else []
     shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
     left = shared_names - {name for problem in found for name in problem.drop}
@@ -95,22 +193,133 @@ def align_tables(
         found = [replace(problem, remedies=()) if problem.drop else problem for problem in found]
     found += _find_few(seen, kept, len(left), missing)
     if found:
+        raise_problems(find_transposed(whole))
         found += _find_dependent(seen, kept, left)
         raise_problems(found, () if drop is None else map(str, drop))
+    nesting = () if cluster is not None else find_nesting(seen, aside.of("text"))
+    notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
+    notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
+    design = None
+    if said is not None:
+        design, own = make_design(said, (rows[0], rows[1]), labels)
+        flat = _flat_within(seen, kept, design)
+        if named or len(flat) > len(seen.names) - 2:
+            raise_problems(_find_explained(flat, design.cluster), () if drop is None else map(str, drop))
+        seen, kept = seen.without(flat), _without(seen, kept, flat)
+        notes += [f"{_explained_words(flat, design.cluster)}: left out"] * bool(flat) + own
     for array in kept:
         array.flags.writeable = False
-    notes = _label_notes(seen, labels) + shared + _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels)
-    return Tables(kept[0], kept[1], seen.names, tuple(notes), (rows[0], rows[1]))
+    gaps = _gap_note(kept) if missing == "em" else []
+    more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting}
+    made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
+    return made if named else _without_unit_numbers(made)
 
 
-def _complete_rows(seen: Inspection) -> list[IndexArray | None]:
-    """Which rows have no missing values, None for all; columns that are empty in a table do not count."""
+def _without_unit_numbers(tables: Tables) -> Tables:
+    """The tables without columns that number what rows look nested in: no measurement, as text would be."""
+    out = [own.name for own in tables.nesting if own.looks_nested and own.name in tables.names]
+    left = [name for name in tables.names if name not in out]
+    if not out or len(left) < 2:
+        return tables
+    numbers = "numbers" if len(out) == 1 else "number"
+    note = (
+        f"{join_names(out)} {numbers} what rows look nested in: left out; {option_words('cluster', out[0])} "
+        "accounts for it, and the option 'columns' compares it all the same"
+    )
+    return replace(tables.select(left), notes=(*tables.notes, note))
+
+
+def _flat_within(seen: Inspection, kept: Sequence[FloatArray], design: Design) -> list[str]:
+    """Columns that do not vary within the units of a condition, such as the sex of donors."""
+    if design.members is None or design.single:
+        return []
+    flat = np.zeros(len(seen.names), bool)
+    for array, members in zip(kept, design.members, strict=True):
+        order = np.argsort(members, kind="stable")
+        starts = np.flatnonzero(np.diff(members[order], prepend=-1))
+        low, high = (own.reduceat(array[order], starts) for own in (np.fmin, np.fmax))
+        flat |= ~(high > low).any(axis=0)
+    return [name for name, own in zip(seen.names, flat, strict=True) if own]
+
+
+def _without(seen: Inspection, arrays: Sequence[FloatArray], names: Sequence[str]) -> list[FloatArray]:
+    """Arrays over the columns that were seen, without some of them."""
+    rest = [k for k, name in enumerate(seen.names) if name not in names]
+    return [array[:, rest] for array in arrays] if names else list(arrays)
+
+
+def _find_explained(names: Sequence[str], cluster: str, adjust: Sequence[str] = ()) -> list[Problem]:
+    """Columns of which nothing is left once differences between units, and covariates, are taken out."""
+    what = _explained_words(names, cluster, adjust)
+    return [Problem("constant", what, tuple(names), (Option("drop", tuple(names)),))] if names else []
+
+
+def _explained_words(names: Sequence[str], cluster: str, adjust: Sequence[str] = ()) -> str:
+    where = [
+        *([f"within '{cluster}'"] if cluster else []),
+        *([f"at equal {join_names(adjust)}"] if adjust else []),
+    ]
+    return f"{join_names(names)} {'does' if len(names) == 1 else 'do'} not vary {' and '.join(where)}"
+
+
+def _gap_note(kept: Sequence[FloatArray]) -> list[str]:
+    """Say how many values are missing, if any are, and when it is right to estimate from the others."""
+    shares = [float(np.isnan(array).mean()) for array in kept]
+    if not any(shares):
+        return []
+    one, two = (f"{share:.1%}" for share in shares)
+    return [
+        f"{one} and {two} of the values are missing; means and covariances are estimated from all that was "
+        "observed, which is right if gaps depend on nothing but observed values"
+    ]
+
+
+def _sort_out(seen: Inspection, named: bool) -> tuple[Inspection, Sorted, list[Problem]]:
+    """The columns to compare, those that are not, and what is wrong if these are needed.
+
+    They are needed if they were asked for by name, and if too few are left without them.
+    """
+    aside = sort_columns(seen)
+    out = {*aside.aside, *(own.variable for own in aside.switched)}
+    few = sum(name not in out for name in seen.names) < 2
+    wrong = out if few else set(aside.aside) if named else set()
+    texts = {name for name in wrong if name in seen.texts and seen.texts[name].numbers is None}
+    order = [report.name for report in seen.columns if report.name in wrong - texts]
+    return seen.without(out - texts), aside, refused(aside, order, seen.labels)
+
+
+def complete_rows(seen: Inspection, said: Labels | None) -> list[IndexArray | None]:
+    """Find the rows without missing values, None for all; columns that are empty in a table do not count."""
     empty = [found.gaps == len(array) for found, array in zip(seen.measures, seen.arrays, strict=True)]
     some = ~(empty[0] | empty[1])
+    lacking = [np.zeros(len(array), bool) for array in seen.arrays] if said is None else said.gaps
     return [
-        np.flatnonzero(~(np.isnan(array) & some).any(axis=1)) if found.gaps.any() else None
-        for array, found in zip(seen.arrays, seen.measures, strict=True)
+        np.flatnonzero(~((np.isnan(array) & some).any(axis=1) | gaps))
+        if found.gaps.any() or gaps.any()
+        else None
+        for array, found, gaps in zip(seen.arrays, seen.measures, lacking, strict=True)
     ]
+
+
+def _known_rows(seen: Inspection, said: Labels | None) -> list[IndexArray | None]:
+    """Which rows have any value, and all of their covariates and units; None for all."""
+    lacking = [np.zeros(len(array), bool) for array in seen.arrays] if said is None else said.gaps
+    out = [
+        gaps | np.isnan(array).all(axis=1) if found.gaps.any() else gaps
+        for array, found, gaps in zip(seen.arrays, seen.measures, lacking, strict=True)
+    ]
+    return [np.flatnonzero(~own) if own.any() else None for own in out]
+
+
+def _gaps(seen: Inspection, said: Labels | None) -> list[tuple[str, dict[str, int]]]:
+    """How many values of each column are missing, of covariates and units, too."""
+    counts = seen.counts("gaps")
+    if said is None:
+        return counts
+    every = {**said.adjust, **({said.cluster: said.units} if said.cluster else {})}
+    for k, (_, own) in enumerate(counts):
+        own.update({name: gaps for name, values in every.items() if (gaps := values[k].count(None))})
+    return counts
 
 
 def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Problem]:
@@ -128,8 +337,8 @@ def _find_few(seen: Inspection, kept: list[FloatArray], columns: int, missing: M
     """Whether too few columns or rows are left."""
     found: list[Problem] = [] if columns > 1 else find_few(LEAST_ROWS, columns, seen.labels[0])
     for before, after, label in zip(seen.arrays, kept, seen.labels, strict=True):
-        dropped = missing == "drop" and len(after) < len(before)
-        rows = "without missing values" if dropped else "of data"
+        dropped = missing != "error" and len(after) < len(before)
+        rows = "without missing values" if dropped and missing == "drop" else "of data"
         found += find_few(len(after if dropped else before), 2, label, rows)
     return found
 
@@ -159,9 +368,13 @@ def _label_notes(seen: Inspection, labels: tuple[str, str]) -> list[str]:
     ]
 
 
-def _dropped_notes(before: Sequence[FloatArray], after: list[FloatArray], labels: tuple[str, str]) -> list[str]:
+def _dropped_notes(
+    before: Sequence[FloatArray], after: list[FloatArray], labels: tuple[str, str], of: Sequence[str]
+) -> list[str]:
+    """How many rows were dropped; `of` are the columns whose gaps cost rows, if not all."""
+    what = f"values of {join_names(of)}" if of else "values"
     return [
-        f"{len(array) - len(rest)} of {plural(len(array), 'row')} with missing values "
+        f"{len(array) - len(rest)} of {plural(len(array), 'row')} with missing {what} "
         f"{'was' if len(array) - len(rest) == 1 else 'were'} dropped from the {label} table"
         for array, rest, label in zip(before, after, labels, strict=True)
         if len(rest) < len(array)

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from diffdag.tables.readers.files import MISSING
 from diffdag.tables.readers.h5ad import Cells, as_cells, is_anndata
 from diffdag.tables.readers.provenance import origin_of, place_of
 
-_NULLS = frozenset(MISSING)
+NULLS = frozenset(MISSING)
 _ROW_LABELS = ("", "Unnamed: 0")  # how R and pandas head the row labels they write
 
 
@@ -73,12 +73,12 @@ class Source:
 
     def unfit(self, names: Sequence[str]) -> list[NonNumericColumn]:
         """The columns among `names` that are not numeric."""
-        lookup = self._lookup()
+        lookup = self._lookup
         origin = origin_of(self.table)
         decimal = "." if origin is None else origin.decimal
         found = []
         for name in names:
-            if not _is_numeric(lookup[name]):
+            if not is_numeric(lookup[name]):
                 row, value = _first_misfit(lookup[name], decimal)
                 place = partial(place_of, self.table, row, value)
                 found.append(NonNumericColumn(self.label, name, row, value, place))
@@ -88,12 +88,49 @@ class Source:
         """The columns `names` as one array; the caller's own, seen through a view, if it will do."""
         if not self.named and self.table.dtype == np.float64 and list(names) == self.names:
             return np.asarray(self.table).view()
-        lookup = self._lookup()
+        lookup = self._lookup
         array = np.empty((self.rows, len(names)))
         for k, name in enumerate(names):
             array[:, k] = to_float(lookup[name])
         return array
 
+    def column(self, name: str) -> Any:
+        """One column as it is."""
+        return self._lookup[name]
+
+    def is_numeric(self, name: str) -> bool:
+        """Whether a column holds numbers, or nothing at all."""
+        return is_numeric(self.column(name))
+
+    def is_date(self, name: str) -> bool:
+        """Whether a column is one of dates or points of time by its type."""
+        column = self.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            return bool(pa.types.is_timestamp(column.type) or pa.types.is_date(column.type))
+        return bool(column.dtype.kind == "M")
+
+    def ordered_levels(self, name: str) -> list[Any] | None:
+        """Levels of a category whose order is part of its type, lowest first; None for other columns."""
+        column = self.column(name)
+        levels: Any = None
+        if isinstance(column, pa.ChunkedArray):
+            if pa.types.is_dictionary(column.type) and column.type.ordered and column.num_chunks:
+                found = [chunk.dictionary.to_pylist() for chunk in column.chunks]
+                levels = found[0] if all(one == found[0] for one in found) else None
+        elif isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
+            levels = column.dtype.categories
+        return None if levels is None else list(levels)
+
+    @property
+    def label_names(self) -> list[str]:
+        """Columns of any kind that may say something about each row: all of them."""
+        return self.names
+
+    def labels(self, name: str) -> list[Any]:
+        """The values of one column of any kind, as numbers or texts; missing ones as None."""
+        return _labels(self._lookup[name])
+
+    @cached_property
     def _lookup(self) -> dict[str, Any]:
         return dict(zip(self.names, self.columns, strict=True))
 
@@ -108,6 +145,15 @@ class CellSource(Source):
     def unfit(self, names: Sequence[str]) -> list[NonNumericColumn]:
         """None."""
         return []
+
+    @property
+    def label_names(self) -> list[str]:
+        """Columns of ``obs``."""
+        return [str(name) for name in self.table.obs.columns]
+
+    def labels(self, name: str) -> list[Any]:
+        """The values of one column of ``obs``."""
+        return _labels(self.table.obs.iloc[:, self.label_names.index(name)])
 
     def values(self, names: Sequence[str]) -> FloatArray:
         """The genes `names` as one array."""
@@ -137,7 +183,8 @@ def as_arrow(table: Any, label: str) -> Any:
         ) from None
 
 
-def _is_numeric(column: Any) -> bool:
+def is_numeric(column: Any) -> bool:
+    """Whether a column holds numbers, or nothing at all."""
     if isinstance(column, pa.ChunkedArray):
         kinds = pa.types
         tests = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal, kinds.is_null)
@@ -196,9 +243,29 @@ def is_missing(value: object) -> bool:
     )
 
 
+def _labels(column: Any) -> list[Any]:
+    """Labels of rows; levels of what calls itself categorical are texts, even if they are numbers."""
+    arrow = isinstance(column, pa.ChunkedArray)
+    levels = pa.types.is_dictionary(column.type) if arrow else isinstance(column.dtype, pd.CategoricalDtype)
+    found = [label_value(value) for value in (column.to_pylist() if arrow else column)]
+    if not levels:
+        return found
+    return [f"{value:.15g}" if isinstance(value, float) else value for value in found]
+
+
+def label_value(value: object) -> float | str | None:
+    """A label of a row as a number or a text; missing ones, and empty texts, as None."""
+    if is_missing(value) or (isinstance(value, str) and not value.strip()):
+        return None
+    if not _is_number(value):
+        return str(value)
+    number = _number(value)  # truth as 0 and 1, as where all columns are numbers
+    return None if math.isnan(number) else number
+
+
 def _reads_as_number(value: object, decimal: str) -> bool:
     if not isinstance(value, str):
         return _is_number(value)
     if decimal == ",":
         value = "a point" if "." in value else value.replace(",", ".")
-    return value in _NULLS or reads_as_number(value)
+    return value in NULLS or reads_as_number(value)

@@ -87,6 +87,15 @@ def find_extreme_scales(
     ]
 
 
+def is_flat(n: int, scatter: FloatArray, mean: FloatArray | None = None) -> BoolArray:
+    """Which columns of so many rows do not vary; with `mean`, not by more than its rounding."""
+    spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
+    # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
+    rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
+    flat: BoolArray = spread <= rounding
+    return flat
+
+
 def check_moments(
     names: Sequence[str], n: int, scatter: FloatArray, label: str, *, mean: FloatArray | None = None
 ) -> None:
@@ -95,10 +104,7 @@ def check_moments(
     With `mean`, a constant column is told from the rounding of its mean.
     """
     check_shape(n, len(names), label)
-    spread = np.sqrt(np.clip(np.diag(scatter), 0.0, None))
-    # A constant column such as 0.1, 0.1, ... keeps the rounding of its mean as its spread.
-    rounding = 0.0 if mean is None else 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(n)
-    flat = list(compress(names, spread <= rounding))
+    flat = list(compress(names, is_flat(n, scatter, mean)))
     rescale = "subtract an offset or change the unit if its values do differ"
     raise_problems(find_useless("constant", (flat, ()), (label, ""), rescale))
     found = [names[k] for k in dependent_columns(n, scatter)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -91,7 +92,21 @@ def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
 def with_effective_rows(moments: Moments, count: float) -> Moments:
     """Set the effective sample size of moments, with their mean and covariance as they are."""
     n = max(LEAST_ROWS, round(count))
-    return Moments(moments.names, n, moments.mean, moments.scatter * (n / moments.n))
+    worth = None if moments.mean_rows is None else moments.mean_rows * n / moments.n
+    return replace(moments, n=n, scatter=moments.scatter * (n / moments.n), mean_rows=worth)
+
+
+def without_rows(moments: Moments, rows: int, lost: int, mean_rows: float) -> Moments:
+    """Moments of so many rows of residuals that have lost some degrees of freedom besides that of the mean."""
+    if rows - lost < LEAST_ROWS:
+        raise InputError(
+            f"covariates, and what rows are nested in, leave {max(rows - lost, 0)} of {rows} rows of a table "
+            f"to compare, and at least {LEAST_ROWS} are needed; leave some out of ",
+            Option("adjust"),
+            ", or bring more rows",
+        )
+    n = max(LEAST_ROWS, round(moments.n * (rows - lost) / rows))
+    return replace(moments, n=n, mean_rows=mean_rows * moments.n / rows)
 
 
 def check_table(values: ArrayLike, names: Sequence[str], label: str) -> FloatArray:

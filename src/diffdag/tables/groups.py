@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
-from diffdag._base.words import join_names, plural
+from diffdag._base.words import Option, join_names, plural, using
 from diffdag.tables.columns import as_arrow, is_missing
 from diffdag.tables.readers.h5ad import Cells, is_anndata
 from diffdag.tables.readers.provenance import mark_group
@@ -62,7 +62,7 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
         )
     if isinstance(groups, str):
         raise InputError(f"the groups are the text '{groups}'; give a list of groups")
-    wanted = list(counts) if groups is None else [_asked(value, counts) for value in groups]
+    wanted = list(counts) if groups is None else [find_group(value, counts) for value in groups]
     absent = [text for text in wanted if text not in counts]
     if absent:
         raise InputError(f"column '{group}' has no group {join_names(absent)}; it holds {counted(counts)}")
@@ -97,10 +97,16 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
     if names.count(group) != 1:
         problem = "appears more than once" if group in names else "does not exist"
         where = "the columns of obs are" if cells else "the columns are"
+        if group not in names and not cells and _names_rows(table, group):
+            raise InputError(
+                f"group column '{group}' does not exist, but the first column names a row so; if rows are "
+                "variables, read the table ",
+                using(Option("transpose", True)),
+            )
         raise InputError(f"group column '{group}' {problem}; {where} {join_names(names)}")
     place = names.index(group)
     column = table.column(place).to_pylist() if arrow else labelled.iloc[:, place]
-    texts = [_group_text(value) for value in column]
+    texts = [group_text(value) for value in column]
     # How whole numbers are written where some are missing.
     if all(text == _NO_GROUP or _WHOLE.fullmatch(text) for text in texts):
         texts = [text.removesuffix(".0") for text in texts]
@@ -118,6 +124,13 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
     counts = Counter(texts)
     ordered = sorted(counts, key=lambda text: (text == _NO_GROUP, natural(text)))
     return Counter({text: counts[text] for text in ordered}), rows_of
+
+
+def _names_rows(table: Any, name: str) -> bool:
+    """Whether the first column of a table names one of its rows so."""
+    first = table.iloc[:, :1].to_numpy().ravel().tolist() if isinstance(table, pd.DataFrame) else None
+    values = first if first is not None else table.column(0).to_pylist() if table.num_columns else []
+    return [value for value in values if isinstance(value, str)].count(name) == 1
 
 
 def natural(text: str) -> tuple[object, ...]:
@@ -139,22 +152,49 @@ def _filtered(table: Any, place: int, rows: BoolArray) -> Any:
     """Some rows of an Arrow table, without the column that names groups."""
     rest = table.remove_column(place)
     for k, kind in enumerate(rest.schema.types):
-        if "view" in str(kind):  # text as polars keeps it, of which Arrow cannot take some rows
+        if "view" not in str(kind):  # text as polars keeps it, of which Arrow cannot take some rows
+            continue
+        if pa.types.is_dictionary(kind):
+            rest = rest.set_column(k, rest.column_names[k], _plain_categories(rest.column(k)))
+        else:
             rest = rest.set_column(k, rest.column_names[k], pa.array(rest.column(k).to_pylist()))
     return rest.filter(pa.array(rows))
 
 
-def _group_text(value: object) -> str:
+def _plain_categories(column: Any) -> Any:
+    """Categories with levels that are plain text."""
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            chunk.indices, pa.array(chunk.dictionary.to_pylist(), pa.string()), ordered=column.type.ordered
+        )
+        for chunk in column.chunks
+    ]
+    kind = pa.dictionary(column.type.index_type, pa.string(), ordered=column.type.ordered)
+    return pa.chunked_array(chunks, type=kind)
+
+
+def group_text(value: object) -> str:
     """Text of a group; a whole number is the same group whether an integer or a float holds it."""
     if is_missing(value) or (isinstance(value, str) and not value):
         return _NO_GROUP
     return str(int(value)) if isinstance(value, (float, np.floating)) and value.is_integer() else str(value)
 
 
-def _asked(value: object, counts: Counter[str]) -> str:
-    """Text of a group that the user named."""
-    text = _group_text(value)
-    return text if text in counts or not _WHOLE.fullmatch(text) else text.removesuffix(".0")
+def find_group(value: object, groups: Iterable[str]) -> str:
+    """Text of the group that a user means: the same text, else the same number, else the same in other cases.
+
+    >>> find_group("0", ["0.0", "0.5"]), find_group(1.0, ["0", "1"]), find_group("true", ["False", "True"])
+    ('0.0', '1', 'True')
+    """
+    text, known = group_text(value), list(groups)
+    if text in known:
+        return text
+    number = float(text) if _NUMBER.fullmatch(text) else None
+    same = [
+        group for group in known if number is not None and _NUMBER.fullmatch(group) and float(group) == number
+    ]
+    same = same or [group for group in known if group.casefold() == text.casefold()]
+    return same[0] if len(same) == 1 else text
 
 
 def counted(counts: Mapping[str, int]) -> str:

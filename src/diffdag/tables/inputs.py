@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from diffdag.tables.moments import KEYS
+from diffdag.tables.moments import KEYS, MORE_KEYS
 from diffdag.tables.readers.files import check_file
 
 Holds = Literal["table", "stream", "moments"]
@@ -25,6 +25,7 @@ def what_it_holds(path: Path) -> Holds:
     check_file(path)
     if path.suffix.lower() == ".npz":
         with contextlib.suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
-            if set(archive.namelist()) == {f"{key}.npy" for key in KEYS}:
+            entries = {name.removesuffix(".npy") for name in archive.namelist()}
+            if entries.issuperset(KEYS) and entries.issubset((*KEYS, *MORE_KEYS)):
                 return "moments"
     return "table"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.checks import check_text, find_names
 from diffdag._base.errors import InputError, Problem
+from diffdag.tables.coding import Levels, TextColumn, check_levels, read_text
 from diffdag.tables.columns import Source
 from diffdag.tables.degenerate import is_extreme
 from diffdag.tables.problems import (
@@ -50,6 +51,29 @@ class Inspection:
     names: tuple[str, ...]  # of those that hold numbers, as do arrays and measures
     arrays: tuple[FloatArray, FloatArray]
     measures: tuple[Measures, Measures]
+    texts: dict[str, TextColumn] = field(default_factory=dict)  # of text; those with numbers are in `names`
+
+    def without(self, names: Collection[str]) -> Inspection:
+        """The inspection of the other columns."""
+        if not names:
+            return self
+        kept = [k for k, name in enumerate(self.names) if name not in names]
+        one, two = (array[:, kept] for array in self.arrays)
+        before, after = (
+            Measures(own.gaps[kept], own.infinite[kept], own.spread[kept]) for own in self.measures
+        )
+        return replace(
+            self,
+            columns=tuple(report for report in self.columns if report.name not in names),
+            names=tuple(self.names[k] for k in kept),
+            arrays=(one, two),
+            measures=(before, after),
+        )
+
+    def at(self, arrays: Sequence[FloatArray]) -> Inspection:
+        """The inspection of other rows of the same columns."""
+        one, two = arrays
+        return replace(self, arrays=(one, two), measures=(measure(one), measure(two)))
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -112,11 +136,15 @@ def inspect_columns(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     labels: tuple[str, str] = ("first", "second"),
+    beside: Sequence[str] = (),
+    levels: Levels | None = None,
 ) -> Inspection:
     """Look at every column of two tables, which `align_tables` and the page do before anything else.
 
-    Parameters are those of `diffdag.tables.align.align_tables`. Only what is no table, and a choice of columns
-    that is none, is refused; all else is reported.
+    Parameters are those of `diffdag.tables.align.align_tables`; columns `beside` the variables, covariates and
+    what rows are nested in, are not looked at. Only what is no table, and a choice of columns
+    that is none, is refused; all else is reported. Text with two different values, or with known `levels`, is
+    taken for numbers.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"x": [1, 2, 4], "day": ["Mo", "Tu", "We"]})
@@ -130,21 +158,43 @@ def inspect_columns(
             "one table has column names and the other is an array without; give two arrays or two tables"
         )
     sources = _called(one, two)
-    reports = _match(sources, columns, drop)
+    reports = _match(sources, columns, drop, beside)
+    known = check_levels(levels, [source.names for source in sources])
     sound = [name for name, report in reports.items() if not any(report.faults)]
     before, after = ({column.name: column for column in source.unfit(sound)} for source in sources)
-    for name in {**before, **after}:
-        kinds = ("text" if name in before else "", "text" if name in after else "")
-        reports[name] = ColumnReport(name, kinds, text=(before.get(name), after.get(name)))
-    names = tuple(name for name in sound if name not in before and name not in after)
-    arrays = sources[0].values(names), sources[1].values(names)
+    texts = {}
+    for name in {**before, **after, **{name: None for name in sound if name in known}}:
+        found = read_text(name, sources, known.get(name))
+        if found is not None:
+            texts[name] = found
+        if found is None or found.numbers is None:
+            kinds = ("text" if name in before else "", "text" if name in after else "")
+            reports[name] = ColumnReport(name, kinds, text=(before.get(name), after.get(name)))
+    coded = {name: text.numbers for name, text in texts.items() if text.numbers is not None}
+    names = tuple(name for name in sound if name in coded or (name not in before and name not in after))
+    arrays = _values(sources[0], names, coded, 0), _values(sources[1], names, coded, 1)
     measures = measure(arrays[0]), measure(arrays[1])
     faults = _faults(measures[0], len(arrays[0])), _faults(measures[1], len(arrays[1]))
     for k, name in enumerate(names):
         gaps = int(measures[0].gaps[k]), int(measures[1].gaps[k])
         infinite = int(measures[0].infinite[k]), int(measures[1].infinite[k])
         reports[name] = ColumnReport(name, (faults[0][k], faults[1][k]), gaps, infinite)
-    return Inspection(sources, tuple(reports.values()), names, arrays, measures)
+    return Inspection(sources, tuple(reports.values()), names, arrays, measures, texts)
+
+
+def _values(
+    source: Source, names: Sequence[str], coded: dict[str, tuple[FloatArray, FloatArray]], which: int
+) -> FloatArray:
+    """The numbers of one table, those that stand for texts among them."""
+    if not coded:
+        return source.values(names)
+    array = np.empty((source.rows, len(names)))
+    numbers = [k for k, name in enumerate(names) if name not in coded]
+    array[:, numbers] = source.values([names[k] for k in numbers])
+    for k, name in enumerate(names):
+        if name in coded:
+            array[:, k] = coded[name][which]
+    return array
 
 
 def _called(first: Source, second: Source) -> tuple[Source, Source]:
@@ -156,13 +206,16 @@ def _called(first: Source, second: Source) -> tuple[Source, Source]:
 
 
 def _match(
-    sources: tuple[Source, Source], columns: Sequence[str] | None, drop: Sequence[str] | None
+    sources: tuple[Source, Source],
+    columns: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    beside: Sequence[str],
 ) -> dict[str, ColumnReport]:
     """Reports on all columns that are chosen, with the faults that their names have."""
     known = [source.names for source in sources]
     columns, drop = check_column_names("columns", columns, known), check_column_names("drop", drop, known)
     chosen = dict.fromkeys([*sources[0].names, *sources[1].names] if columns is None else columns)
-    left_out = set(drop or ())
+    left_out = {*(drop or ()), *map(str, beside)}
     wanted = [name for name in chosen if name not in left_out]
     check_text(wanted)
     labels = [source.row_labels() if columns is None else set() for source in sources]

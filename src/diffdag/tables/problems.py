@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import compress
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError, Problem, raise_problems
-from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words
+from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words, using
 
-Missing = Literal["error", "drop"]
+Missing = Literal["error", "drop", "em"]
 
 LEAST_ROWS = 3  # that a covariance needs
 # Numbers with commas, or with anything else between groups of three digits.
@@ -27,7 +27,7 @@ _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{
 _THOUSANDS = re.compile(
     r"[-+]?\d{1,3}(([ '\u00a0\u202f]\d{3})+([.,]\d+)?|(\.\d{3})+,\d+|(,\d{3})+\.\d+|(\.\d{3}){2,})"
 )
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?([./-])\d\d?\2\d{2,4}( .*)?")
+DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?([./-])\d\d?\2\d{2,4}( .*)?")
 
 
 class NonNumericColumn(NamedTuple):
@@ -51,7 +51,7 @@ class NonNumericColumn(NamedTuple):
         text = str(self.value)
         if _COMMAS.fullmatch(text):
             return "thousands" if _THOUSANDS.fullmatch(text) else "commas"
-        if _DATE.fullmatch(text):
+        if DATE.fullmatch(text):
             return "dates"
         return "numbers" if isinstance(self.value, str) and reads_as_number(text) else "text"
 
@@ -83,6 +83,18 @@ def reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_LIKE_NUMBER = re.compile(r"[<>≤≥~=±]+\s*[-+.]?\d.*")
+
+
+def looks_like_number(text: str) -> bool:
+    """Whether this is a number, or meant to be one: "1,5" or "<0.1".
+
+    >>> [looks_like_number(text) for text in ("1e3", "1,000", "<0.1", "site 3")]
+    [True, True, True, False]
+    """
+    return reads_as_number(text) or any(form.fullmatch(text) for form in (_COMMAS, _LIKE_NUMBER))
 
 
 def check_column_names(
@@ -129,11 +141,17 @@ def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tupl
     raise_problems(find_unmatched(lost, labels))
 
 
-def check_missing_option(missing: object) -> None:
-    """Check the value of ``missing=``."""
-    if not isinstance(missing, str) or missing not in ("error", "drop"):
+def check_missing_option(missing: object, *, pieces: bool = False) -> None:
+    """Check the value of ``missing=``, where rows are at hand all at once or come in pieces."""
+    if pieces and missing == "em":
+        raise InputError(
+            Option("missing", "em"),
+            " needs all rows at once, and these come in pieces; read tables whole, or drop rows with gaps ",
+            using(Option("missing", "drop")),
+        )
+    if not isinstance(missing, str) or missing not in get_args(Missing):
         given = "missing=None" if missing is None else Option("missing", missing)
-        raise InputError(given, " is not known; use 'error' or 'drop'")
+        raise InputError(given, " is not known; use 'error', 'drop' or 'em'")
 
 
 def find_text(unfit: Sequence[NonNumericColumn]) -> list[Problem]:
@@ -189,8 +207,13 @@ def find_counts(
     counts: Sequence[tuple[str, dict[str, int]]],
     *,
     droppable: bool = True,
+    lost: Sequence[int] = (),
+    rows: Sequence[int] = (),
 ) -> list[Problem]:
-    """Values of one unusable kind, counted per column of each table; can rows with missing ones be dropped?"""
+    """Values of one unusable kind, counted per column of each table; can rows with missing ones be dropped?
+
+    `lost` of the `rows` of each table would go, where that is known.
+    """
     found = [
         f"{', '.join(f'{count} in {name!r}' for name, count in list(columns.items())[:NAMES_SHOWN])}"
         f"{f' and {len(columns) - NAMES_SHOWN} more' if len(columns) > NAMES_SHOWN else ''} "
@@ -199,14 +222,25 @@ def find_counts(
         if columns
     ]
     names = tuple(dict.fromkeys(name for _, columns in counts for name in columns))
-    return [unusable_values(kind, f"{kind} values: {' and '.join(found)}", names, droppable)] if found else []
+    costs = " and ".join(f"{gone} of {total}" for gone, total in zip(lost, rows, strict=True))
+    cost = f" ({costs} rows)" if costs else ""
+    said = f"{kind} values: {' and '.join(found)}"
+    return [unusable_values(kind, said, names, droppable, cost)] if found else []
 
 
-def unusable_values(kind: str, what: str, names: tuple[str, ...], droppable: bool = True) -> Problem:
-    """A problem of missing or infinite values, and what to do about it."""
+def unusable_values(
+    kind: str, what: str, names: tuple[str, ...], droppable: bool = True, cost: str = ""
+) -> Problem:
+    """A problem of missing or infinite values, and what to do about it.
+
+    `cost` says how many rows would go; where it is not known, rows are not all at hand for anything else.
+    """
     if kind == "infinite":
         return Problem(kind, what, names, advice="remove such values or check the export")
-    return Problem(kind, what, names, (Option("missing", "drop"),) if droppable else (), "fill in the gaps")
+    remedies = [Option("missing", "drop")] if droppable else []
+    remedies += [Option("missing", "em")] if cost else []
+    advice = "" if cost else "fill in the gaps"
+    return Problem(kind, what, names, tuple(remedies), advice, f"rows with missing values{cost}")
 
 
 def find_useless(

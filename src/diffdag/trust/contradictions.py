@@ -70,7 +70,8 @@ def contradictions(result: Difference) -> Iterator[str]:
     """Parts of a result that do not go together, each in a sentence."""
     claimed = [edge for edge in result.edge_list if not edge.by_range]
     test, known = result.global_test, result.sensitivity
-    if test is not None and test.pvalue > LIKELY and claimed:
+    able = test is not None and (test.least is None or test.least <= LIKELY)  # few units cannot tell
+    if test is not None and able and test.pvalue > LIKELY and claimed:
         yield (
             f"{plural(len(claimed), 'edge')} changed, and yet the global test sees no difference "
             f"(p = {test.pvalue:.2g}): chance may explain {'it' if len(claimed) == 1 else 'them'}"

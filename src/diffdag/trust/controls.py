@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from diffdag._base.progress import ProgressCallback, show_progress
 from diffdag._base.words import named, plural
 from diffdag.results.records import Claims
 from diffdag.tables.align import Tables
+from diffdag.trust.unit_draws import half_units
 
 # Share of halves that may find a change.
 LIMIT = 0.05
@@ -117,9 +117,9 @@ def _quiet_at(number: int, seed: int, tables: Tables, fit: ControlFit) -> tuple[
 
 
 def half_tables(tables: Tables, which: int, rng: np.random.Generator) -> Tables:
-    """Two random halves of the first or the second table."""
-    table = (tables.first, tables.second)[which]
-    rows = rng.permutation(len(table))
+    """Two random halves of the first or the second table; by units, where rows are nested."""
+    if tables.design is not None and tables.design.members is not None:
+        return half_units(tables, which, rng)
+    rows = rng.permutation(len((tables.first, tables.second)[which]))
     middle = len(rows) // 2
-    first, second = (table[np.sort(part)] for part in (rows[:middle], rows[middle : 2 * middle]))
-    return replace(tables, first=first, second=second, notes=(), places=(None, None))
+    return tables.halves(which, np.sort(rows[:middle]), np.sort(rows[middle : 2 * middle]))

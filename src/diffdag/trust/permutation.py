@@ -14,20 +14,28 @@ Standard errors and Omega come from all rows together and do not depend on who i
 of the three p-values is compared with the smallest p-value of each permutation (Westfall and Young), so that
 looking three times costs nothing in validity.
 
+Rows that are nested in units, such as donors, are not exchangeable, but their units are: units change tables as
+a whole, and where a unit has rows in both conditions, these are swapped. If there are no more ways to do so
+than permutations are asked for, all are looked at, each once; with few units p-values cannot be small.
+
 Subtracting the mean would make the rows of a table depend on each other, and more so in the smaller table. Here
 the n rows are reflected such that one of them takes up the mean, and the other n - 1 are used. These are
 uncorrelated, have the covariance matrix of the rows, and their sums of products are the scatter matrix; for
-Gaussian data they are independent, and the test is exact.
+Gaussian data they are independent, and the test is exact. Covariates are taken out in the same way, one row for
+each. Gaps are filled for the test as if both tables had the same covariances.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.linalg import qr
+from scipy.linalg.lapack import dormqr
 
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.checks import check_rng, is_whole
@@ -35,9 +43,14 @@ from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
 from diffdag.results.records import GlobalTest
+from diffdag.tables.adjust import fill_alike, take_out
 from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.design import Design
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import Missing
+
+# A seed; or the units of the first condition among those of one, and the units whose rows are swapped.
+Draw: TypeAlias = int | tuple[tuple[int, ...], tuple[int, ...]]
 
 LEAST = 19  # permutations
 STATISTICS = ("covariance", "regression", "overall")
@@ -117,20 +130,33 @@ def permute_tables(
 ) -> GlobalTest:
     """The test for two tables that are aligned already; see `global_test`."""
     pool = _pool(tables)
-    seeds = np.random.default_rng(0 if rng is None else rng).integers(2**63, size=permutations)
+    draws = pool.draws(permutations, np.random.default_rng(0 if rng is None else rng))
     p = pool.rows.shape[1]
     blocks = [slice(start, start + MOST_INVERTED) for start in range(0, p, MOST_INVERTED)]
-    values = np.zeros((1 + permutations, len(STATISTICS) if len(blocks) == 1 else 1))
+    values = np.zeros((1 + len(draws), len(STATISTICS) if len(blocks) == 1 else 1))
     with show_progress(progress, "Permuting rows", len(blocks) * len(values)) as advance:
         for block in blocks:
             view = _view(pool.rows, block)
             for k in range(len(values)):
-                chosen = pool.chosen(None if k == 0 else int(seeds[k - 1]))
+                chosen = pool.chosen(None if k == 0 else draws[k - 1])
                 seen = _statistics(_difference(pool, view, chosen), view)
                 np.maximum(values[k], seen, out=values[k])
                 advance()
     pvalue, each = _combine(values)
-    return GlobalTest(pvalue, int(permutations), dict(zip(STATISTICS, each, strict=False)))
+    least = None if tables.design is None else smallest_pvalue(tables.design, permutations)
+    return GlobalTest(pvalue, len(draws), dict(zip(STATISTICS, each, strict=False)), least)
+
+
+def smallest_pvalue(design: Design, permutations: int) -> float | None:
+    """The smallest p-value that permutations of units can give; None where rows are not nested.
+
+    Where conditions change places as a whole, the covariances differ by as much.
+    """
+    if design.members is None:
+        return None
+    units = _UnitSwaps.of(design.members)
+    mirrored = 2 if len(units.alone[0]) == len(units.alone[1]) else 1
+    return max(mirrored / units.ways, 1 / (1 + permutations))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,22 +165,100 @@ class _Pool:
 
     rows: FloatArray
     sizes: tuple[int, int]
+    units: _UnitSwaps | None = None  # None where rows are independent
 
-    def chosen(self, seed: int | None) -> IntArray:
-        """Rows that make up the smaller table: those that do, or as many drawn at random, in order."""
+    def draws(self, count: int, rng: np.random.Generator) -> Sequence[Draw]:
+        """Permutations: seeds, or units that make up the first table and pairs that are swapped."""
+        if self.units is None:
+            seeds: list[int] = rng.integers(2**63, size=count).tolist()
+            return seeds
+        return self.units.draws(count, rng)
+
+    def chosen(self, draw: Draw | None) -> IntArray:
+        """Rows that make up the smaller table: those that do, or as many drawn at random, in order.
+
+        Of rows that are nested, those of the first table.
+        """
         first, second = self.sizes
-        if seed is None:
+        if self.units is not None:
+            return self.units.rows_of(draw if isinstance(draw, tuple) else None)
+        if draw is None or isinstance(draw, tuple):
             return np.arange(first) if first <= second else np.arange(first, first + second)
-        lots = np.random.default_rng(seed).random(first + second)
+        lots = np.random.default_rng(draw).random(first + second)
         n = min(self.sizes)
         return np.flatnonzero(lots <= np.partition(lots, n - 1)[n - 1])
 
 
+@dataclass(frozen=True, eq=False)
+class _UnitSwaps:
+    """Which units may change tables: some are in one condition alone, others in both."""
+
+    members: tuple[IntArray, IntArray]  # the unit of each row
+    alone: tuple[IntArray, IntArray]  # units of the first condition only, and of the second only
+    pairs: IntArray  # units of both
+
+    @classmethod
+    def of(cls, members: tuple[IntArray, IntArray]) -> _UnitSwaps:
+        one, two = (np.unique(own) for own in members)
+        return cls(members, (np.setdiff1d(one, two), np.setdiff1d(two, one)), np.intersect1d(one, two))
+
+    @property
+    def ways(self) -> int:
+        """How many different permutations there are, that of the data included."""
+        counts = [len(own) for own in self.alone]
+        return int(math.comb(sum(counts), counts[0]) * 2 ** len(self.pairs))
+
+    def draws(self, count: int, rng: np.random.Generator) -> Sequence[Draw]:
+        """All permutations but that of the data, or so many at random."""
+        every, k = np.concatenate(self.alone), len(self.alone[0])
+        if self.ways <= count + 1:
+            sets = itertools.combinations(every.tolist(), k)
+            swaps = [
+                tuple(itertools.compress(self.pairs.tolist(), flips))
+                for flips in itertools.product((0, 1), repeat=len(self.pairs))
+            ]
+            return list(itertools.product(sets, swaps))[1:]
+        return [
+            (
+                tuple(rng.permutation(every)[:k].tolist()),
+                tuple(self.pairs[rng.random(len(self.pairs)) < 0.5].tolist()),
+            )
+            for _ in range(count)
+        ]
+
+    def rows_of(self, draw: tuple[tuple[int, ...], tuple[int, ...]] | None) -> IntArray:
+        """Rows that make up the first table."""
+        first, second = self.members
+        if draw is None:
+            return np.arange(len(first))
+        chosen, swapped = draw
+        stay = np.isin(first, chosen) | (np.isin(first, self.pairs) & ~np.isin(first, swapped))
+        come = np.isin(second, chosen) | np.isin(second, swapped)
+        return np.concatenate([np.flatnonzero(stay), len(first) + np.flatnonzero(come)])
+
+
 def _pool(tables: Tables) -> _Pool:
-    parts = [_without_mean(tables.first), _without_mean(tables.second)]
+    design = tables.design
+    both = fill_alike((tables.first, tables.second), design) if tables.gaps else (tables.first, tables.second)
+    units = None if design is None or design.members is None else _UnitSwaps.of(design.members)
+    if design is not None and units is not None:
+        parts = [
+            _unit_rows(part, own) for part, own in zip(take_out(both, design)[0], units.members, strict=True)
+        ]
+    elif design is not None:
+        parts = [_without(table, z) for table, z in zip(both, design.covariates, strict=True)]
+    else:
+        parts = [_without_mean(table) for table in both]
     rows = np.concatenate(parts)
     rows /= np.sqrt(np.mean(np.square(rows), axis=0))
-    return _Pool(rows, (len(parts[0]), len(parts[1])))
+    return _Pool(rows, (len(parts[0]), len(parts[1])), units)
+
+
+def _unit_rows(table: FloatArray, members: IntArray) -> FloatArray:
+    """Rows around their mean, those of each unit such that its mean, taken out, costs them no variance."""
+    counts = np.bincount(members)[members]
+    rows: FloatArray = (table - table.mean(axis=0)) * np.sqrt(counts / np.maximum(counts - 1, 1))[:, None]
+    return rows
 
 
 def _without_mean(table: FloatArray) -> FloatArray:
@@ -165,6 +269,19 @@ def _without_mean(table: FloatArray) -> FloatArray:
     """
     rows = table - table.mean(axis=0)
     rest: FloatArray = rows[1:] - rows[0] / (math.sqrt(len(rows)) + 1)
+    return rest
+
+
+def _without(table: FloatArray, covariates: FloatArray) -> FloatArray:
+    """Uncorrelated rows, fewer by one for the mean and by one for each covariate, of what these leave."""
+    rows, centred = _without_mean(table), _without_mean(covariates)
+    centred = centred / np.maximum(np.sqrt(np.square(centred).mean(axis=0)), np.finfo(float).tiny)
+    if not centred.shape[1]:
+        return rows
+    (reflections, factors), r, _ = qr(centred, mode="raw", pivoting=True)
+    turned, _, _ = dormqr("L", "T", reflections, factors, rows, 64 * rows.shape[1])
+    rank = int((np.abs(np.diag(r)) > _SAME * math.sqrt(len(rows))).sum())
+    rest: FloatArray = turned[rank:]
     return rest
 
 
@@ -206,6 +323,8 @@ def _difference(pool: _Pool, view: _View, chosen: IntArray) -> FloatArray:
         rows = pool.rows.take(chosen[start : start + _ROWS_AT_ONCE], axis=0)
         products += rows[:, view.block].T @ rows
     difference: FloatArray = products * (1 / n + 1 / others) - view.products / others
+    if pool.units is not None:  # units bring other numbers of rows with them
+        difference /= math.sqrt(1 / n + 1 / others)
     return difference
 
 

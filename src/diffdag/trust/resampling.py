@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal, Row
@@ -42,6 +41,7 @@ from diffdag._base.words import plural
 from diffdag.results.records import Claims, Share, Ways
 from diffdag.tables.align import Tables
 from diffdag.tables.problems import check_shape
+from diffdag.trust.unit_draws import draw_units
 from diffdag.trust.variation import Varied, vary
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def resample_tables(
     certain numbers of fits, so that the result depends on neither processes nor interruptions.
     """
     check_whole("fits", fits, least=1)
-    shared = tables.first, tables.second, refit, drawing
+    shared = tables, refit, drawing
     with nullcontext() if journal is None else _journal(Path(journal), *shared).open() as kept:
         rows: dict[int, Row] = {row["fit"]: row for row in kept.rows.values()} if kept else {}
 
@@ -316,13 +316,14 @@ def check_journal(
     """
     if journal is not None:
         unknown = ("required",) if searched else ()
-        _journal(Path(journal), tables.first, tables.second, refit, drawing).check(unknown)
+        _journal(Path(journal), tables, refit, drawing).check(unknown)
 
 
-def _journal(path: Path, first: FloatArray, second: FloatArray, refit: Refit, drawing: Drawing) -> Journal:
+def _journal(path: Path, tables: Tables, refit: Refit, drawing: Drawing) -> Journal:
     """The journal of these fits; other tables, or other settings, are another run."""
-    content = hashlib.sha256(json.dumps([drawing.names, first.shape, second.shape]).encode())
-    for table in (first, second):
+    design, rows = tables.design, (tables.first, tables.second)
+    content = hashlib.sha256(json.dumps([drawing.names, rows[0].shape, rows[1].shape]).encode())
+    for table in (*rows, *(() if design is None else (*design.covariates, *(design.members or ())))):
         content.update(table.tobytes())
     about = {
         "run": "resample",
@@ -338,10 +339,10 @@ def _journal(path: Path, first: FloatArray, second: FloatArray, refit: Refit, dr
     return Journal(path, about, ("fit",))
 
 
-def _fit_one(number: int, first: FloatArray, second: FloatArray, refit: Refit, drawing: Drawing) -> Row:
+def _fit_one(number: int, tables: Tables, refit: Refit, drawing: Drawing) -> Row:
     """One fit; what it refuses, such as a column that is constant in the resample, is its outcome."""
-    parts, search = _drawn(number, (len(first), len(second)), drawing)
-    varied = Varied(Tables(first[parts[0]], second[parts[1]], drawing.names))
+    drawn, search = draw(number, tables, drawing)
+    varied = Varied(drawn)
     if drawing.varies and number % 2:
         varied = vary(varied.tables, number // 2, drawing.random(number)[3])
     row: Row = {"fit": number, "varied": varied.how, "out": list(varied.out)}
@@ -357,11 +358,19 @@ def _fit_one(number: int, first: FloatArray, second: FloatArray, refit: Refit, d
     return {**row, "edges": edges, **others, "why": ""}
 
 
-def _drawn(
-    number: int, available: tuple[int, int], drawing: Drawing
-) -> tuple[list[NDArray[np.int64]], np.random.Generator]:
-    """Which rows of each table a fit gets, and the random numbers of its search."""
+def draw(number: int, tables: Tables, drawing: Drawing) -> tuple[Tables, np.random.Generator]:
+    """The rows that a fit gets, by units where they are nested, and the random numbers of its search."""
     search = drawing.random(number)[2]
+    if tables.design is not None and tables.design.members is not None:
+        turn = number % 2 if drawing.kind == "half" else 0
+        own = drawing.random(number - turn)[0]
+        return draw_units(tables, drawing.kind == "half", bool(turn), own), search
+    parts = _drawn(number, (len(tables.first), len(tables.second)), drawing)
+    return tables.take(parts[0], parts[1]), search
+
+
+def _drawn(number: int, available: tuple[int, int], drawing: Drawing) -> list[NDArray[np.int64]]:
+    """Which rows of each table a fit gets."""
     half, turn = drawing.kind == "half", number % 2
     # Both fits of a pair of halves shuffle alike; the second goes on where the first stopped.
     own = drawing.random(number - turn if half else number)[:2]
@@ -371,7 +380,7 @@ def _drawn(
     ]
     if not half and min(drawing.rows) < AMPLE * len(drawing.names):
         parts = [np.unique(part) for part in parts]
-    return parts, search
+    return parts
 
 
 def _none_fitted(rows: list[Row]) -> bool:

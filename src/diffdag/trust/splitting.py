@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from diffdag._base.arrays import BoolArray, IndexArray
+from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
 from diffdag.ordersearch.fit import Structure
@@ -47,13 +47,7 @@ def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[T
     shuffled = [source.permutation(len(table)) for table in (tables.first, tables.second)]
     find = [np.sort(rows[: (len(rows) + 1) // 2]) for rows in shuffled]
     test = [np.sort(rows[(len(rows) + 1) // 2 :]) for rows in shuffled]
-    return _rows_of(tables, *find), _rows_of(tables, *test)
-
-
-def _rows_of(tables: Tables, first: IndexArray, second: IndexArray) -> Tables:
-    one, two = tables.places
-    places = first if one is None else one[first], second if two is None else two[second]
-    return replace(tables, first=tables.first[first], second=tables.second[second], places=places)
+    return tables.take(find[0], find[1]), tables.take(test[0], test[1])
 
 
 def measure(

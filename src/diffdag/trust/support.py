@@ -132,6 +132,8 @@ class _Rows:
         scale = np.sqrt((one.var(axis=0) + two.var(axis=0)) / 2)
         middle = (one.mean(axis=0) + two.mean(axis=0)) / 2
         worth = min(1.0, fit.first.n / len(one), fit.second.n / len(two))
+        if fit.method == "order" and fit.units is not None:
+            worth /= max(1.0, fit.units.multiples[0])
         return cls((np.vstack([one, two]) - middle) / scale, len(one), scale, worth)
 
     @property

@@ -58,10 +58,10 @@ def _some_columns(p: int, random: np.random.Generator) -> tuple[int, ...]:
 
 def _winsorised(tables: Tables, random: np.random.Generator) -> Tables:
     """Each column of each table clipped at quantiles of its own."""
-    tail = random.uniform(*TAILS)
+    tail, quantile = random.uniform(*TAILS), np.nanquantile if tables.gaps else np.quantile
 
     def clipped(table: FloatArray) -> FloatArray:
-        low, high = np.quantile(table, [tail, 1 - tail], axis=0)
+        low, high = quantile(table, [tail, 1 - tail], axis=0)
         # A column with most values the same would be constant.
         kept = low < high
         result: FloatArray = np.clip(table, np.where(kept, low, -np.inf), np.where(kept, high, np.inf))
@@ -73,9 +73,11 @@ def _winsorised(tables: Tables, random: np.random.Generator) -> Tables:
 def _trimmed(tables: Tables, random: np.random.Generator) -> Tables:
     """Only rows in which a column lies between two quantiles, the same in both tables, which count alike."""
     column = int(random.integers(len(tables.names)))
-    values = [np.quantile(table[:, column], GRID) for table in (tables.first, tables.second)]
+    quantile = np.nanquantile if tables.gaps else np.quantile
+    values = [quantile(table[:, column], GRID) for table in (tables.first, tables.second)]
     low, high = np.quantile(values, [random.uniform(0, RANGE), 1 - random.uniform(0, RANGE)])
-    first, second = (
-        table[(table[:, column] >= low) & (table[:, column] <= high)] for table in (tables.first, tables.second)
+    first, second = (  # a gap is not known to lie outside
+        np.flatnonzero(~((table[:, column] < low) | (table[:, column] > high)))
+        for table in (tables.first, tables.second)
     )
-    return replace(tables, first=first, second=second)
+    return tables.take(first, second)

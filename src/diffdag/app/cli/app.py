@@ -31,7 +31,7 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[2]
 # What several commands take.
 Columns = Annotated[str | None, typer.Option(help="Columns to use: a,b,c.")]
 Drop = Annotated[str | None, typer.Option(help="Columns to leave out: d,e.")]
-MissingRows = Annotated[str, typer.Option(help="error, or drop the rows with missing values.")]
+MissingRows = Annotated[str, typer.Option(help="Missing values: error, drop their rows, or em (use the rest).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Dask = Annotated[
     str | None,

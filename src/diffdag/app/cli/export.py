@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from diffdag.result import ConditionsResult, DifferenceResult
 
 GRAPHS = {".cyjs", ".dot", ".gv", ".graphml", ".sif"}
-ENDINGS = (".cyjs", ".dot", ".gv", ".sif", ".graphml", ".json", ".csv", ".html", ".svg")
+PICTURES = {".pdf", ".png"}
+ENDINGS = (".cyjs", ".dot", ".gv", ".sif", ".graphml", ".json", ".csv", ".html", ".svg", ".pdf", ".png")
 
 
 @app.command()
@@ -27,11 +28,11 @@ def export(
         typer.Argument(
             metavar="FILES",
             help="What to write, the format by the ending: .cyjs (Cytoscape), .dot or .gv (Graphviz), .sif, "
-            ".graphml, .json, .csv, .html, .svg.",
+            ".graphml, .json, .csv, .html; .svg, .pdf or .png (the picture; .png with 300 dots per inch).",
         ),
     ],
 ) -> None:
-    """Write a saved result for other programs: Cytoscape, Graphviz, spreadsheets, pages."""
+    """Write a saved result for other programs: Cytoscape, Graphviz, spreadsheets, pages, figures."""
     for path in files:
         if path.suffix.lower() not in ENDINGS:
             refuse(f"'{path}' has no ending that is known here; give one of {', '.join(ENDINGS)}")
@@ -48,8 +49,10 @@ def export(
     print_files([write_atomic(path, content) for path, content in zip(files, contents, strict=True)])
 
 
-def _one(result: DifferenceResult, ending: str) -> str:
+def _one(result: DifferenceResult, ending: str) -> str | bytes:
     """The content of a file about two conditions."""
+    if ending in PICTURES:
+        return _figure(result, ending)
     from diffdag.report.html import page  # noqa: PLC0415
     from diffdag.results.json import to_csv  # noqa: PLC0415
 
@@ -83,5 +86,14 @@ def _several(result: ConditionsResult, path: Path, source: Path) -> bytes:
         from diffdag.report.plots.chart import svg_of  # noqa: PLC0415
 
         return svg_of(result.plot()).encode("utf-8")
+    if ending in PICTURES:
+        return _figure(result, ending)
     names = {".json": "conditions.json", ".csv": "changes.csv", ".html": "report.html"}
     return result.rendered()[names[ending]]
+
+
+def _figure(result: DifferenceResult | ConditionsResult, ending: str) -> bytes:
+    """The picture of a result, for print."""
+    from diffdag.report.plots.chart import pdf_of, png_of  # noqa: PLC0415
+
+    return (pdf_of if ending == ".pdf" else png_of)(result.plot())

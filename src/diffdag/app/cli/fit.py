@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +67,8 @@ def fit(
     ] = None,
     coordinates: Regions = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for result.json, edges.csv, graph.graphml and report.html.")
+        Path | None,
+        typer.Option(help="Folder for result.json, report.html, edges.csv, nodes.csv, graph.graphml."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")] = False,
     *,
@@ -87,7 +89,8 @@ def fit(
             found = _fit_groups(inputs, reference, groups, build(model, **rows), out)
         _deliver(found, out, as_json=json)
         return
-    one, other, called = inputs.read_pair(model["missing"])
+    only_rows = partial(refuse_rows, model, **rows)
+    one, other, called = inputs.read_pair(model["missing"], model["adjust"], only_rows)
     columns = getattr(one, "column_names", None) or one.names
     if places is not None and not set(places).intersection(columns):
         refuse("--coordinates names none of the columns; its regions must have the names of the columns")
@@ -96,7 +99,6 @@ def fit(
 
     estimator = build(model, **rows)
     if isinstance(one, Moments):
-        refuse_rows(model, **rows)
         estimator.fit_moments(one, other, labels=called, progress=True)
     else:
         with resumable(kept):
@@ -136,12 +138,15 @@ def _fit_groups(
     inputs: Inputs, reference: str | None, groups: str | None, model: DifferenceDAG, out: Path | None
 ) -> ConditionsResult:
     """Compare the groups of one table, each with the reference or, without one, each with each."""
-    from diffdag.tables.groups import split_groups  # noqa: PLC0415
+    from diffdag.tables.groups import count_groups, find_group, split_groups  # noqa: PLC0415
 
-    chosen = split_names(groups)
-    if chosen is not None and reference is not None:
-        chosen = list(dict.fromkeys([reference, *chosen]))
-    tables = split_groups(inputs.read_table(), str(inputs.group), chosen)
+    table, chosen = inputs.read_table(), split_names(groups)
+    known = count_groups(table, str(inputs.group))
+    reference = None if reference is None else find_group(reference, known)
+    if chosen is not None:
+        first = [] if reference is None else [reference]
+        chosen = list(dict.fromkeys([*first, *(find_group(name, known) for name in chosen)]))
+    tables = split_groups(table, str(inputs.group), chosen)
     from diffdag.conditions import fit_conditions  # noqa: PLC0415 - after what fails at once
 
     return fit_conditions(tables, reference=reference, model=model, journal=out, progress=True, **inputs.choice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,8 +42,15 @@ class Inputs:
     genes: Annotated[
         str | None, typer.Option(help="Of .h5ad files: column of var that is true for the genes to use.")
     ] = None
+    transpose: Annotated[
+        bool, typer.Option("--transpose", help="Tables have variables in rows: the first column names them.")
+    ] = False
     columns: Columns = None
     drop: Drop = None
+    levels: Annotated[
+        list[str] | None,
+        typer.Option(help="Ordered categories, lowest first: severity=mild,moderate,severe. May be repeated."),
+    ] = None
 
     @property
     def alphabetical(self) -> bool:
@@ -52,19 +59,29 @@ class Inputs:
 
     @property
     def choice(self) -> dict[str, Any]:
-        """Which columns to compare."""
-        return {"columns": split_names(self.columns), "drop": split_names(self.drop)}
+        """Which columns to compare, and what their texts stand for."""
+        chosen = {"columns": split_names(self.columns), "drop": split_names(self.drop)}
+        return {**chosen, "levels": _split_levels(self.levels)}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How files are read."""
+        return {"layer": self.layer, "genes": self.genes, "transpose": self.transpose}
 
     def read_table(self) -> Any:
         """Read the one table whose rows are in groups."""
         from diffdag.tables.readers.files import read_table  # noqa: PLC0415
 
-        return read_table(self.first, text=[str(self.group)], layer=self.layer, genes=self.genes)
+        return read_table(self.first, text=[str(self.group)], **self.reading)
 
-    def read_pair(self, missing: str) -> tuple[Any, Any, tuple[str, str]]:
+    def read_pair(
+        self, missing: str, adjust: list[str] | None = None, check: Callable[[], None] = lambda: None
+    ) -> tuple[Any, Any, tuple[str, str]]:
         """Read two files, or two groups of one, and what to call them.
 
-        Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen.
+        Tables come back as they are; files of moments, folders and patterns as the moments of what is chosen,
+        with the covariates to `adjust` for. What only goes with tables is refused by `check`, before any are
+        read.
         """
         from diffdag.tables.inputs import what_it_holds  # noqa: PLC0415
         from diffdag.tables.readers.files import read_table  # noqa: PLC0415
@@ -82,11 +99,27 @@ class Inputs:
             refuse("--first and --second choose groups; say in which column with --group")
         one, two = _labels(paths)
         if tables:
-            before, after = (read_table(path, layer=self.layer, genes=self.genes) for path in paths)
+            before, after = (read_table(path, **self.reading) for path in paths)
             return before, after, (one, two)
         if self.layer is not None or self.genes is not None:
             refuse("--layer and --genes are about .h5ad files, not about moments; leave them out")
-        return *_read_moments(inputs, **self.choice, missing=missing), (one, two)
+        if self.transpose or self.levels:
+            refuse("--transpose and --levels are about tables, not about moments; leave them out")
+        check()
+        chosen = {"columns": self.choice["columns"], "drop": self.choice["drop"]}
+        return *_read_moments(inputs, **chosen, adjust=adjust, missing=missing), (one, two)
+
+
+def _split_levels(given: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """Split severity=mild,moderate,severe; also with < between the levels."""
+    found: dict[str, list[str]] = {}
+    for text in given or ():
+        name, equals, levels = text.partition("=")
+        if not equals or not name.strip():
+            refuse(f"--levels '{text}' is not a column and its levels, such as severity=mild,moderate,severe")
+        split = levels.split("<") if "<" in levels else split_names(levels) or []
+        found[name.strip()] = [level.strip() for level in split]
+    return found or None
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -118,7 +151,12 @@ def _two_groups(
 
 
 def _read_moments(
-    inputs: Sequence[tuple[Path, Holds]], *, columns: list[str] | None, drop: list[str] | None, missing: str
+    inputs: Sequence[tuple[Path, Holds]],
+    *,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    adjust: list[str] | None,
+    missing: str,
 ) -> tuple[Moments, Moments]:
     """Load files of moments, and reduce what is given as rows."""
     from diffdag.tables.moments import Moments, choose, stream_moments  # noqa: PLC0415
@@ -129,7 +167,7 @@ def _read_moments(
     if saved and missing != "error":
         refuse(f"--missing acts on rows, and '{saved[0]}' holds moments; leave it out")
     loaded = {path: Moments.load(path) for path in saved}
-    names = {name for moments in loaded.values() for name in moments.names}
+    names = {name for moments in loaded.values() for name in moments.column_names()}
     # What no file of moments has must go before the rows are read: it need not be numbers.
     early = [name for name in drop or () if name not in names] if saved else drop
     both = []
@@ -137,11 +175,12 @@ def _read_moments(
         if kind == "moments":
             both.append(loaded[path])
             continue
-        streamed = stream_moments(path, columns=columns, drop=early, missing=missing, progress=True)
+        chosen: dict[str, Any] = {"columns": columns, "drop": early, "adjust": adjust}
+        streamed = stream_moments(path, **chosen, missing=missing, progress=True)
         for note in streamed.notes:
             say(f"note: {note}")
         both.append(streamed.moments)
     if not saved:
         return both[0], both[1]
     late = drop if len(saved) == len(inputs) else [name for name in drop or () if name in names]
-    return choose(both[0], both[1], columns, late)
+    return choose(both[0], both[1], columns, late, adjust)

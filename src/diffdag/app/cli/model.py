@@ -12,7 +12,7 @@ from diffdag.app.cli.app import MissingRows, refuse, split_names, split_numbers
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
 
-ROWS_ONLY = ("covariance", "effective_samples")
+ROWS_ONLY = ("covariance", "effective_samples", "cluster")
 
 
 def model_options(
@@ -54,6 +54,12 @@ def model_options(
     max_variables: Annotated[
         int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
     ] = None,
+    adjust: Annotated[
+        str | None, typer.Option(help="Covariates to take out of all variables: age,sex,batch.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column that names what rows are nested in: donor, site, subject.")
+    ] = None,
     missing: MissingRows = "error",
     jobs: Annotated[
         int, typer.Option(help="Workers; -1 for one per core. The result does not depend on it.")
@@ -65,6 +71,8 @@ def model_options(
     """Make parameters of `DifferenceDAG` of the options of the command line."""
     from diffdag.model.prior_knowledge import read_tiers  # noqa: PLC0415
 
+    if adjust is not None and not split_names(adjust):
+        refuse("--adjust names no column; name some, such as age,batch, or leave it out")
     return {
         "method": method,
         "estimator": estimator,
@@ -78,6 +86,8 @@ def model_options(
         "covariance": covariance,
         "effective_samples": _rows(effective_samples),
         "max_variables": max_variables,
+        "adjust": split_names(adjust),
+        "cluster": cluster,
         "missing": missing,
         "n_jobs": jobs,
         "rng": seed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,9 @@ def moments(
     out: Annotated[Path, typer.Option(help="The NPZ file to write; fit and compare take it as a table.")],
     columns: cli.Columns = None,
     drop: cli.Drop = None,
+    adjust: Annotated[
+        str | None, typer.Option(help="Covariates to carry along, for fit to take out: age,sex,batch.")
+    ] = None,
     missing: cli.MissingRows = "error",
 ) -> None:
     """Reduce any number of rows to their number, means and covariances, in little memory."""
@@ -27,12 +30,17 @@ def moments(
     if not out.parent.is_dir():
         cli.refuse(f"--out '{out}': its folder does not exist; create it first")
     cli.check_folder(out.parent)
+    from diffdag._base.words import plural  # noqa: PLC0415
     from diffdag.tables.moments import stream_moments  # noqa: PLC0415
 
-    used, left = cli.split_names(columns), cli.split_names(drop)
-    streamed = stream_moments(files, columns=used, drop=left, missing=missing, progress=True)
+    chosen = {"columns": columns, "drop": drop, "adjust": adjust}
+    named: dict[str, Any] = {name: cli.split_names(text) for name, text in chosen.items()}
+    streamed = stream_moments(files, **named, missing=missing, progress=True)
     path = streamed.moments.save(out)
     for note in streamed.notes:
         cli.say(f"note: {note}")
-    print(f"{streamed.moments.n:,} rows, {len(streamed.moments.names)} variables")
+    carried = named["adjust"] or []
+    count = len(streamed.moments.column_names()) - len(carried)
+    more = f", {plural(len(carried), 'covariate')}" if carried else ""
+    print(f"{streamed.moments.n:,} rows, {count} variables{more}")
     cli.print_files([path])

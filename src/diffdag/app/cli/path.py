@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,13 +39,11 @@ def path(
 ) -> None:
     """Fit along a path of settings: which one suits the data, and what depends on it?"""
     cli.check_folder(out)
-    one, two, _ = inputs.read_pair(model["missing"])
+    one, two, _ = inputs.read_pair(model["missing"], model["adjust"], partial(refuse_rows, model))
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415 - after what fails at once
     from diffdag.refits import settings_path  # noqa: PLC0415
     from diffdag.tables.moments import Moments  # noqa: PLC0415
 
-    if isinstance(one, Moments):
-        refuse_rows(model)
     lists = {"penalties": penalties, "thresholds": thresholds}
     tried: dict[str, Any] = {
         name: None if text is None else cli.split_numbers(f"--{name}", text) for name, text in lists.items()

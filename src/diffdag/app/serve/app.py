@@ -32,6 +32,7 @@ ASSETS = {"page.html": "text/html", "page.css": "text/css", **dict.fromkeys(SCRI
 ANSWERS = {
     "report.html": "text/html",
     "edges.csv": "text/csv",
+    "nodes.csv": "text/csv",
     "result.json": "application/json",
     "graph.graphml": "application/xml",
     "graph.cyjs": "application/json",

@@ -1,8 +1,14 @@
 // The page of diffdag serve, steps 1 to 3: from files to a start.
 "use strict";
 
-const MOST = 1000; // columns with a tick of their own
-const SOON = 700; // milliseconds after the last of several ticks
+const MOST = 1000; // columns with a list of roles of their own
+const SOON = 700; // milliseconds after the last of several choices
+const ROLES = { // what a column can be taken for, in a list and as answer to a question
+  compare: ["compare", "A variable", "compare it, as the others"],
+  adjust: ["take out (covariate)", "A covariate", "such as age or batch: take it out of all variables"],
+  cluster: ["rows are nested in it", "Rows are nested in it", "a donor, site or subject, of whom there are several rows"],
+  drop: ["leave out", "Something else", "leave it out"],
+};
 const NONE = "no file yet";
 const slots = [...document.querySelectorAll(".slot")].map((box) => ({
   box, input: box.querySelector("input"), state: box.querySelector(".state"), bar: box.querySelector("progress"),
@@ -13,16 +19,22 @@ let seen = null; // what the last look found
 let looking = null; // the look that is under way; an older one is for nobody
 let regrouping = false; // whether that one is about other groups than `seen`
 let picked = null; // the two groups in the lists
-let typing = 0; // waits for the last of several ticks
-const decided = new Map(); // columns that somebody ticked or unticked, whatever groups are compared
+let typing = 0; // waits for the last of several choices
+let filling = ""; // what somebody chose to do about gaps
+const decided = new Map(); // roles that somebody gave columns, whatever groups are compared
+const called = new Map(); // what somebody called conditions, by file or group
 
 // ---- 1 data
 
 function refreshButtons() {
   const moving = slots.some((slot) => slot.request);
   $("look").disabled = moving || !slots.some((slot) => slot.file);
-  $("start").disabled = !seen || regrouping || seen.columns.filter((column) => column.wanted).length < 2;
+  $("start").disabled = !seen || regrouping || compared().length < 2;
+  $("swap").disabled = moving || regrouping;
 }
+
+const compared = () => those("compare").filter((column) => !column.switched && !seen.without.includes(column.name));
+const those = (role) => seen.columns.filter((column) => column.wanted === role);
 
 // The files are others than those that were looked at.
 function outdated() {
@@ -31,6 +43,8 @@ function outdated() {
   seen = looking = null;
   regrouping = false;
   decided.clear();
+  called.clear();
+  filling = "";
   for (const id of ["checks", "options", "fault"]) $(id).hidden = true;
   for (const id of ["data-says", "again", "start-says"]) say($(id), "");
   ageAnswer();
@@ -129,7 +143,8 @@ async function inspect(options) {
 async function look(choice = {}) {
   let found;
   try {
-    found = await inspect(choice);
+    const { again, ...chosen } = choice; // `again` means the same tables, the other way round
+    found = await inspect(chosen);
   } catch (error) {
     regrouping = false;
     if (seen) drawGroups(); // as they were
@@ -137,35 +152,55 @@ async function look(choice = {}) {
   }
   if (!found) return;
   seen = found;
+  const chosen = [...decided].find(([name, role]) => role === "cluster" && seen.columns.some((column) => column.name === name));
   seen.columns.forEach((column) => {
-    column.wanted = column.can && decided.has(column.name) ? decided.get(column.name) : column.use;
+    const wish = decided.get(column.name);
+    column.wanted = column.roles.includes(wish) ? wish : column.role;
+    if (chosen && column.wanted === "cluster" && column.name !== chosen[0]) column.wanted = "drop";
   });
   regrouping = false;
   drawGroups();
+  drawLabels();
   drawColumns();
-  drawProblem(seen.problem);
+  drawFound(seen);
   say($("again"), "");
   for (const id of ["checks", "options"]) $(id).hidden = false;
-  if (!choice.group) arrive("checks");
-  if (seen.columns.some((column) => column.wanted !== column.use)) await recheck();
+  if (!choice.group && !choice.again) arrive("checks");
+  const same = seen.columns.every((column) => column.wanted === column.role);
+  if (!same || (filling || seen.missing) !== seen.missing || labels().some((label, k) => label !== seen.labels[k])) await recheck();
 }
 
-function drawProblem(words) {
-  put($("problem"), sentence(words ?? ""));
-  $("problem").hidden = !words;
+// What was found when tables were put together as is chosen now.
+function drawFound(found) {
+  put($("problem"), sentence(found.problem ?? ""));
+  $("problem").hidden = !found.problem;
+  $("notes").replaceChildren(...found.notes.map((note) => make("li", sentence(note))));
+  $("notes").hidden = !found.notes.length;
+  for (const box of document.querySelectorAll("[name=missing]")) box.checked = box.value === found.missing;
 }
 
-const dropped = () => seen.columns.filter((column) => !column.wanted).map((column) => column.name);
+// All that is chosen under Checks; a column that is left out by itself, with a note, need not be named.
+function choices() {
+  const names = (columns) => columns.map((column) => column.name);
+  return {
+    ...(seen.choice ?? {}), drop: names(those("drop").filter((column) => !column.auto)), adjust: names(those("adjust")),
+    cluster: names(those("cluster"))[0] ?? "", missing: filling, labels: [0, 1].some((k) => called.get(side(k))) ? labels() : [],
+  };
+}
 
-// Look again at what is ticked now.
+// Look again at what is chosen now.
 async function recheck() {
-  say($("again"), "Checking what is ticked.");
+  say($("again"), "Checking what is chosen.");
   try {
-    const found = await inspect({ ...(seen.choice ?? {}), drop: dropped() });
+    const found = await inspect(choices());
     if (!found) return;
-    seen.complete = found.complete;
-    seen.columns.forEach((column, k) => { column.use = found.columns[k].use; });
-    drawProblem(found.problem);
+    Object.assign(seen, { lost: found.lost, missing: found.missing, labels: found.labels, without: found.without });
+    seen.columns.forEach((column, k) => {
+      column.role = found.columns[k].role;
+      column.why = found.columns[k].why;
+      if (column.remark) put(column.remark, column.why);
+    });
+    drawFound(found);
     drawCounts();
     say($("again"), "");
   } catch (error) {
@@ -173,18 +208,64 @@ async function recheck() {
   }
 }
 
-function decide(column, wanted) {
-  column.wanted = wanted;
-  decided.set(column.name, wanted);
+// Rows are nested in one column at most: another one is left out.
+function decide(column, role) {
+  const others = role === "cluster" ? those("cluster").filter((other) => other !== column) : [];
+  others.forEach((other) => decide(other, "drop"));
+  column.wanted = role;
+  decided.set(column.name, role);
+  if (column.show) column.show();
+  say($("one-only"), others.length ? `Rows can be nested in one column only: '${others[0].name}' is left out now.` : "");
 }
 
-function ticked() {
+function changed() {
   drawCounts();
-  if (regrouping) return; // what comes then is looked at as it is ticked
+  if (regrouping) return; // what comes then is looked at as it is chosen
   looking?.abort();
   looking = null;
   clearTimeout(typing);
   typing = setTimeout(recheck, SOON);
+}
+
+// ---- what conditions are called, and which comes first
+
+const side = (k) => (seen.choice ? JSON.stringify([seen.choice.group, seen.names[k]]) : files()[k]);
+const labels = () => [0, 1].map((k) => called.get(side(k)) || seen.names[k]);
+
+function drawLabels() {
+  [0, 1].forEach((k) => { $(`label-${k}`).value = printable(labels()[k]); });
+  drawDirection();
+}
+
+function drawDirection() {
+  const [one, two] = labels();
+  put($("from"), one);
+  put($("to"), two);
+}
+
+function rename(k) {
+  called.set(side(k), $(`label-${k}`).value.trim());
+  drawDirection();
+  changed();
+}
+
+async function swap() {
+  regrouping = true;
+  refreshButtons();
+  if (seen.choice) {
+    const { group, first, second } = seen.choice;
+    await look({ group, first: second, second: first });
+    return;
+  }
+  const [one, two] = slots.map((slot) => slot.file);
+  slots.forEach((slot, k) => { slot.input.value = ""; filled(slot, [two, one][k]); });
+  try {
+    await look({ again: true });
+    ageAnswer();
+  } catch (error) {
+    slots.forEach((slot, k) => filled(slot, [one, two][k]));
+    throw error;
+  }
 }
 
 function drawGroups() {
@@ -203,11 +284,11 @@ function drawGroups() {
   picked = { first: seen.choice.first, second: seen.choice.second };
 }
 
-async function regroup(changed) {
+async function regroup(which) {
   const choice = { group: $("group").value };
-  if (changed !== "group") {
-    const other = changed === "first" ? "second" : "first";
-    if ($("first").value === $("second").value) $(other).value = picked[changed];
+  if (which !== "group") {
+    const other = which === "first" ? "second" : "first";
+    if ($("first").value === $("second").value) $(other).value = picked[which];
     picked = { first: $("first").value, second: $("second").value };
     Object.assign(choice, picked);
   }
@@ -222,59 +303,86 @@ async function regroup(changed) {
   refreshButtons();
 }
 
-function tick(column) {
-  const item = make("li");
-  const box = make("input", "", { type: "checkbox", checked: column.wanted, disabled: !column.can });
-  const label = make("label");
-  box.addEventListener("change", () => { decide(column, box.checked); ticked(); });
-  label.append(box, make("bdi", column.name || "(no name)"));
-  item.append(label);
-  if (column.why) item.append(" ", make("span", column.why, { className: "soft" }));
+function drawColumn(column) {
+  const item = make("li"), id = `role-${seen.columns.indexOf(column)}`, list = make("select", "", { id });
+  const words = (role) => (role === "compare" && column.switched ? "report" : ROLES[role][0]);
+  list.append(...column.roles.map((role) => make("option", words(role), { value: role })));
+  list.disabled = column.roles.length < 2;
+  column.show = () => { list.value = column.wanted; item.dataset.role = column.wanted; };
+  column.show();
+  list.addEventListener("change", () => { decide(column, list.value); changed(); });
+  const label = make("label", "", { htmlFor: id });
+  label.append(make("bdi", column.name || "(no name)"));
+  item.append(label, list);
+  column.remark = column.why ? make("span", column.why, { className: "soft" }) : null;
+  if (column.remark) item.append(column.remark);
   return item;
 }
 
 function drawList(id, columns, rest) {
   const more = columns.length - MOST;
   const last = more > 0 ? [make("li", `and ${grouped(more)} more, ${rest}`, { className: "more soft" })] : [];
-  $(id).replaceChildren(...columns.slice(0, MOST).map(tick), ...last);
+  $(id).replaceChildren(...columns.slice(0, MOST).map(drawColumn), ...last);
+}
+
+// Ask what a column is.
+function drawQuestion(question, k) {
+  const column = seen.columns.find((one) => one.name === question.name);
+  const field = make("fieldset", "", { className: "question" });
+  field.append(make("legend", `${sentence(question.words)} What is it?`), make("p", sentence(question.hint), { className: "soft small" }));
+  const boxes = ["cluster", "adjust", "compare", "drop"].filter((role) => column.roles.includes(role)).map((role) => {
+    const [, name, more] = ROLES[role];
+    const box = make("input", "", { type: "radio", name: `asked-${k}`, value: role });
+    box.addEventListener("change", () => { decide(column, role); changed(); });
+    const label = make("label"), words = make("span", `${name} `);
+    words.append(make("span", more, { className: "soft" }));
+    label.append(box, words);
+    field.append(label);
+    return box;
+  });
+  column.show = () => boxes.forEach((box) => { box.checked = box.value === column.wanted; });
+  column.show();
+  return field;
 }
 
 function drawColumns() {
-  const remarked = seen.columns.filter((column) => column.why);
-  const fine = seen.columns.filter((column) => !column.why);
-  drawList("remarked", remarked, "with a remark too, and no tick of their own");
+  const asked = new Set(seen.questions.map((question) => question.name));
+  const rest = seen.columns.filter((column) => !asked.has(column.name));
+  const remarked = rest.filter((column) => column.why), fine = rest.filter((column) => !column.why);
+  $("asked").replaceChildren(...seen.questions.map(drawQuestion));
+  $("questions").hidden = !asked.size;
+  drawList("remarked", remarked, "with a remark too, and no list of their own");
   $("remarks").hidden = !remarked.length;
-  drawList("fine", fine, "compared without a tick of their own");
+  drawList("fine", fine, "compared without a list of their own");
   $("others").hidden = !fine.length;
   put($("others-title"), `${count(fine.length, "column")} without any remark`);
+  say($("one-only"), "");
   drawCounts();
 }
 
 function drawCounts() {
-  const wanted = seen.columns.filter((column) => column.wanted);
-  const [one, two] = seen.labels;
+  const wanted = compared(), out = those("adjust"), [nested] = those("cluster");
+  const [one, two] = labels();
   put($("overview"), `${one}: ${count(seen.rows[0], "row")}. ${two}: ${count(seen.rows[1], "row")}. `
-    + `${grouped(wanted.length)} of ${count(seen.columns.length, "column")} will be compared.`);
+    + `${grouped(wanted.length)} of ${count(seen.columns.length, "column")} will be compared`
+    + (out.length ? `, ${grouped(out.length)} taken out` : "") + (nested ? `; rows are nested in '${nested.name}'.` : "."));
   refreshButtons();
-  const untouched = seen.columns.every((column) => column.wanted === column.use || !gappy(column));
-  const lost = [0, 1].filter((k) => seen.complete[k] < seen.rows[k])
-    .map((k) => `${grouped(seen.rows[k] - seen.complete[k])} of ${count(seen.rows[k], "row")} of ${seen.labels[k]}`);
+  const lost = [0, 1].filter((k) => seen.lost[k])
+    .map((k) => `${grouped(seen.lost[k])} of ${count(seen.rows[k], "row")} of ${labels()[k]}`);
   $("gaps").hidden = !wanted.some(gappy);
-  put($("gap-says"), "Rows with a gap in a ticked column are left out"
-    + (untouched && lost.length ? `: ${lost.join(" and ")}.` : "."));
+  put($("gap-costs"), lost.length ? `costs ${lost.join(" and ")}` : "");
 }
 
 function leaveOutGaps() {
-  seen.columns.filter((column) => column.can && gappy(column)).forEach((column) => decide(column, false));
-  drawColumns();
-  ticked();
+  compared().filter(gappy).forEach((column) => decide(column, "drop"));
+  changed();
   $("checks-title").focus();
 }
 
 // ---- 3 options, and start
 
 async function start() {
-  const options = { ...(seen.choice ?? {}), drop: dropped() };
+  const options = { ...choices(), missing: filling || seen.missing };
   for (const id of ["sure", "strict", "series", "equal_noise", "hide_rows"]) options[id] = $(id).checked;
   for (const id of ["values", "tiers"]) options[id] = $(id).value;
   shown = (await ask("jobs", "POST", { files: files(), options })).key;
@@ -304,6 +412,11 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
 $("look").addEventListener("click", () => busy($("look"), $("data-says"), "Reading the data.", () => look()));
 $("example").addEventListener("click", () => busy($("example"), $("data-says"), "Fetching the example.", example));
 for (const id of ["group", "first", "second"]) $(id).addEventListener("change", () => regroup(id));
+$("swap").addEventListener("click", () => busy($("swap"), $("again"), "Looking at them the other way round.", swap));
+for (const k of [0, 1]) $(`label-${k}`).addEventListener("input", () => rename(k));
+for (const box of document.querySelectorAll("[name=missing]")) {
+  box.addEventListener("change", () => { filling = box.value; changed(); });
+}
 $("no-gaps").addEventListener("click", leaveOutGaps);
 $("strict").addEventListener("change", () => { if ($("strict").checked) $("sure").checked = true; });
 $("sure").addEventListener("change", () => { if (!$("sure").checked) $("strict").checked = false; });

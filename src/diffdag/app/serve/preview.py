@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import gt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diffdag._base.arrays import FloatArray
 from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.words import join_names, plural
-from diffdag.tables.align import align_tables
+from diffdag.results.records import SwitchChange
+from diffdag.tables.align import Tables, align_tables, complete_rows
 from diffdag.tables.degenerate import dependent_columns
+from diffdag.tables.design import read_labels
+from diffdag.tables.effective_rows import without_rows
 from diffdag.tables.groups import count_groups, split_groups
-from diffdag.tables.inspect import ColumnReport, inspect_columns
+from diffdag.tables.inspect import ColumnReport, Inspection, inspect_columns
 from diffdag.tables.moments import Moments
-from diffdag.tables.problems import LEAST_ROWS, describe_text, find_dependent
+from diffdag.tables.nesting import Nesting, find_nesting
+from diffdag.tables.problems import LEAST_ROWS, Missing, describe_text, find_dependent
 from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
+from diffdag.tables.sorting import Sorted, describe_aside, may_group, sort_columns
 
 MOST_GROUPS = 20
+MOST_ASKED = 8  # columns of which the page asks what they are
+SHOWN = 3  # values of such a column
+COSTLY = 0.1  # share of the rows of a table from which on rows with gaps are too many to be left out
 SPARSE = 0.5  # a column with a larger share of gaps would lose too many rows
 WIDEST = 500  # columns of which to look at linear dependence
+QUICK = 1e7  # products up to which gaps are filled for that
 # What is the matter with a column, by its fault: with its name, or with its values in one table or both.
 _NAMED = {
     "row-labels": "holds row labels",
@@ -39,6 +48,28 @@ _FAULTS = {
     "constant": "the same value in every row of",
     "extreme-scale": "varies by too little or too much to be squared in",
 }
+_APART = ("unmatched", "no-name", "duplicate-name")  # faults of columns that cannot be anything at all
+_USELESS = ("constant", "empty")  # why columns are left out of which that is true, too
+
+
+class Roles(NamedTuple):
+    """What the user takes columns for; others are compared, if they can be."""
+
+    drop: Sequence[str] = ()  # left out
+    adjust: Sequence[str] = ()  # covariates
+    cluster: str = ""  # what rows are nested in
+
+
+NO_ROLES = Roles()
+
+
+class Question(NamedTuple):
+    """A column of which only the user knows what it is."""
+
+    name: str
+    words: str  # what is known of it
+    hint: str  # and more of that
+    nested: bool = False  # whether rows look nested in it
 
 
 def group_columns(table: Any) -> list[str]:
@@ -93,31 +124,36 @@ def read_pair(
 
 def preview_tables(
     paths: Sequence[Path],
-    labels: Sequence[str],
+    names: Sequence[str],
     *,
     group: str = "",
     first: str = "",
     second: str = "",
-    drop: Sequence[str] | None = None,
+    roles: Roles | None = None,
+    missing: str = "",
+    labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Describe two files, or two groups of one; without a `group` the likeliest one is looked at.
 
-    `drop` are the columns that the user leaves out; None if that is left to what is found. To what `compare`
-    returns, a single file adds `candidates` for a group column, and `groups` and `choice` of the one looked at.
+    Files are called by their `names`, and conditions by `labels`, or else as their files or groups. Without
+    `roles` and `missing`, what is likeliest is looked at. To what `compare` returns, a single file adds
+    `candidates` for a group column, and `groups` and `choice` of the one looked at; `names` are what the
+    conditions are called by themselves.
     """
+    asked = roles, missing, labels
     if len(paths) == 2:
-        one, two, names = read_pair(paths, labels, "", "", "")
-        return {"choice": None, **compare(one, two, names, drop, "both files")}
+        one, two, own = read_pair(paths, names, "", "", "")
+        return {"choice": None, **_compare(one, two, own, asked, "both files")}
     table = read_table(paths[0], text=[group] if group else [])
     candidates = group_columns(table)
     if group:
-        return _preview_groups(table, candidates, (group, first, second), drop)
+        return _preview_groups(table, candidates, (group, first, second), asked)
     for likely in candidates:
         with contextlib.suppress(InputError):
             written = _as_written(table, paths[0], likely)
-            return _preview_groups(written, candidates, (likely, "", ""), drop)
+            return _preview_groups(written, candidates, (likely, "", ""), asked)
     raise InputError(
-        f"no column of '{labels[0]}' says to which of two conditions a row belongs (it would hold a few "
+        f"no column of '{names[0]}' says to which of two conditions a row belongs (it would hold a few "
         "different values, each in several rows); choose a second file, one for each condition"
     )
 
@@ -128,8 +164,11 @@ def _as_written(table: Any, path: Path, group: str) -> Any:
     return table if text else read_table(path, text=[group])
 
 
+Asked = tuple[Roles | None, str, Sequence[str]]  # roles, missing and labels
+
+
 def _preview_groups(
-    table: Any, candidates: list[str], choice: tuple[str, str, str], drop: Sequence[str] | None
+    table: Any, candidates: list[str], choice: tuple[str, str, str], asked: Asked
 ) -> dict[str, Any]:
     """Describe two groups of one table: those that are chosen, or else the first that have rows enough."""
     group, first, second = choice
@@ -146,40 +185,172 @@ def _preview_groups(
         "candidates": candidates if group in candidates else [group, *candidates],
         "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
         "choice": {"group": group, "first": before, "second": after},
-        **compare(one, two, (before, after), drop, "both groups"),
+        **_compare(one, two, (before, after), asked, "both groups"),
     }
+
+
+def _compare(first: Any, second: Any, names: tuple[str, str], asked: Asked, both: str) -> dict[str, Any]:
+    roles, missing, labels = asked
+    one, two = labels or names
+    return {"names": names, **compare(first, second, (one, two), roles, missing, both)}
 
 
 def compare(
     first: Any,
     second: Any,
     labels: tuple[str, str],
-    drop: Sequence[str] | None = None,
+    roles: Roles | None = None,
+    missing: str = "",
     both: str = "both tables",
 ) -> dict[str, Any]:
-    """Describe two tables; `both` is what to call the two of them."""
+    """Describe two tables; `both` is what to call the two of them.
+
+    Each of the `columns` has a role, "compare", "adjust", "cluster" or "drop", and `roles` that it could have;
+    `auto` says that it would be left out by itself, with a note. `questions` are asked about some of them.
+    """
     seen = inspect_columns(first, second, labels=labels)
-    place = {name: k for k, name in enumerate(seen.names)}
-    columns: list[dict[str, Any]] = []
-    unwanted = None if drop is None else set(drop)
-    for report in seen.columns:
-        fault = _fault_words(report, labels, both)
-        k = place.get(report.name)
-        doubt = "" if fault or k is None else _doubt(report, [array[:, k] for array in seen.arrays])
-        can = not any(report.faults)
-        use = can and (not doubt if unwanted is None else report.name not in unwanted)
-        found = zip(report.gaps, labels, strict=True)
-        gaps = [f"missing in {plural(count, 'row')} of {label}" for count, label in found if count]
-        why = fault or doubt or " and ".join(gaps)
-        columns.append({"name": report.name, "why": why, "use": use, "can": can, "gaps": report.gaps})
-    used = [place[column["name"]] for column in columns if column["use"]]
+    found = sort_columns(seen)
+    questions = _ask(seen, found)
+    columns = [*_describe(seen, found, labels, both)]
+    roles = _likely(columns, questions) if roles is None else roles
+    for column in columns:
+        column["role"] = _role(column, roles)
+    used = [column["name"] for column in columns if column["role"] == "compare" and not column["switched"]]
+    rows, lost = [source.rows for source in seen.sources], [0, 0]
+    notes: Sequence[str] = ()
+    without: Sequence[str] = ()  # left out although they could be compared, such as what does not vary in units
+    problem = ""
+    try:
+        costly = any(map(gt, _rows_with_gaps(seen, used), [COSTLY * count for count in rows]))
+        missing = missing or ("em" if costly else "drop")
+        lost = _rows_with_gaps(seen, used, roles)
+        _check_enough(used)
+        out = [column["name"] for column in columns if column["role"] == "drop"]
+        aligned = _align((first, second), labels, roles._replace(drop=out), "em" if missing == "em" else "drop")
+        notes, without = aligned.notes, [name for name in used if name not in aligned.names]
+    except InputError as error:
+        problem = error.words("page")
+    beside = {text.note for text in seen.texts.values() if text.levels}  # said at the columns
     return {
         "labels": labels,
-        "rows": [source.rows for source in seen.sources],
-        "complete": [int((~np.isnan(array[:, used]).any(axis=1)).sum()) for array in seen.arrays],
+        "rows": rows,
+        "lost": lost,
+        "missing": missing or "drop",
         "columns": columns,
-        "problem": _problem(first, second, columns, labels),
+        "questions": [question._asdict() for question in questions],
+        "without": without,
+        "notes": [note for note in notes if note not in beside],
+        "problem": problem or None,
     }
+
+
+def _ask(seen: Inspection, found: Sorted) -> list[Question]:
+    """Ask about columns that rows may be nested in, or that may be covariates; the former come first."""
+    texts = [name for name in found.of("text") if may_group(seen.texts[name], seen)]
+    compared = seen.without({*found.aside, *(own.variable for own in found.switched)})
+    known = {own.name: own for own in find_nesting(compared, texts)}
+    nested = sorted((own for own in known.values() if own.looks_nested), key=lambda own: -own.share)
+    names = dict.fromkeys([*(own.name for own in nested), *texts])
+    return [_question(seen, name, known.get(name)) for name in list(names)[:MOST_ASKED]]
+
+
+def _question(seen: Inspection, name: str, nesting: Nesting | None) -> Question:
+    if name in seen.texts:
+        values: Sequence[object] = seen.texts[name].different
+    else:
+        k = seen.names.index(name)
+        numbers = np.unique(np.concatenate([array[:, k] for array in seen.arrays]))
+        values = [f"{value:g}" for value in numbers[~np.isnan(numbers)]]
+    said, hint = f"column '{name}' has {len(values)} different values", f"such as {join_names(values[:SHOWN])}"
+    if nesting is not None and nesting.inside:
+        said += ", each in one condition only"
+    if nesting is not None and nesting.looks_nested:
+        return Question(
+            name, f"{said}, and rows with the same one resemble each other", f"{hint}; {nesting.words}", True
+        )
+    return Question(name, said, hint)
+
+
+def _describe(seen: Inspection, found: Sorted, labels: tuple[str, str], both: str) -> Iterator[dict[str, Any]]:
+    """What is to be known of each column, and what it could be taken for."""
+    switched = {own.variable: SwitchChange.of(own) for own in found.switched}
+    aside = describe_aside(found, seen, labels)
+    for report in seen.columns:
+        name, auto = report.name, report.name in aside or "row-labels" in report.faults
+        can = name in switched or (not auto and not any(report.faults))
+        sparse = can and any(
+            gaps > SPARSE * source.rows for gaps, source in zip(report.gaps, seen.sources, strict=True)
+        )
+        says = [] if can else [aside.get(name) or _fault_words(report, labels, both)]
+        if name in switched:
+            says.append(f"{switched[name].words(labels)}: a change by itself")
+        if can and (text := seen.texts.get(name)) and text.levels:
+            says.append(text.note.partition(" is ")[2])
+        counts = zip(report.gaps, labels, strict=True)
+        gaps = [f"missing in {plural(count, 'row')} of {label}" for count, label in counts if can and count]
+        says += ["missing in most rows"] if sparse else [" and ".join(gaps)] if gaps else []
+        useless = not name or found.aside.get(name) in _USELESS or {*_APART}.intersection(report.faults)
+        others = [] if useless else ["adjust", "cluster"]
+        yield {
+            "name": name,
+            "why": "; ".join(says),
+            "roles": [*(["compare"] if can else []), *others, "drop"],
+            "auto": auto,
+            "switched": name in switched,
+            "doubt": sparse,
+            "gaps": report.gaps,
+        }
+
+
+def _likely(columns: Sequence[dict[str, Any]], questions: Sequence[Question]) -> Roles:
+    """What columns are taken for unless the user says otherwise; nothing is a covariate by itself."""
+    nested = next((question.name for question in questions if question.nested), "")
+    out = [question.name for question in questions if question.name != nested]
+    return Roles([*out, *(column["name"] for column in columns if column["doubt"])], (), nested)
+
+
+def _role(column: dict[str, Any], roles: Roles) -> str:
+    name = column["name"]
+    if name and name == roles.cluster:
+        return "cluster"
+    if name in roles.adjust:
+        return "adjust"
+    return "drop" if name in roles.drop or "compare" not in column["roles"] else "compare"
+
+
+def _rows_with_gaps(seen: Inspection, used: Sequence[str], roles: Roles = NO_ROLES) -> list[int]:
+    """How many rows of each table lack a value of a variable, a covariate or what they are nested in."""
+    said = read_labels(seen.sources, roles.adjust, roles.cluster or None)
+    whole = complete_rows(seen.without(set(seen.names) - set(used)), said)
+    return [
+        0 if some is None else source.rows - len(some) for some, source in zip(whole, seen.sources, strict=True)
+    ]
+
+
+def _check_enough(used: Sequence[str]) -> None:
+    if len(used) < 2:
+        which = f": {join_names(used)}" if used else ""
+        raise InputError(
+            f"the two tables share {plural(len(used), 'column')} of numbers that can be compared{which}; "
+            "at least 2 are needed"
+        )
+
+
+def _align(tables: tuple[Any, Any], labels: tuple[str, str], roles: Roles, missing: Missing) -> Tables:
+    """Align tables as a fit would, and refuse what would stop it."""
+    design: dict[str, Any] = {"adjust": list(roles.adjust), "cluster": roles.cluster or None}
+    aligned = align_tables(*tables, drop=roles.drop, missing=missing, labels=labels, **design)
+    p, n = len(aligned.names), len(aligned.first) + len(aligned.second)
+    if p <= WIDEST and (not aligned.gaps or n * p**2 <= QUICK):
+        rows = aligned.adjusted
+        both = [Moments.from_array(values, rows.names) for values in (rows.first, rows.second)]
+        if (taken := rows.taken) is not None:
+            cost = zip(both, taken.lost, taken.mean_rows, strict=True)
+            both = [without_rows(moments, moments.n, lost, worth) for moments, lost, worth in cost]
+        aligned.check_left()
+        dependent = [dependent_columns(moments.n, moments.scatter) for moments in both]
+        raise_problems(find_dependent([[rows.names[k] for k in found] for found in dependent], labels))
+    return aligned
 
 
 def _fault_words(report: ColumnReport, labels: tuple[str, str], both: str) -> str:
@@ -197,33 +368,3 @@ def _fault_words(report: ColumnReport, labels: tuple[str, str], both: str) -> st
         return f"{_FAULTS[faults[0]]} {both}"
     found = zip(report.faults, labels, strict=True)
     return " and ".join(f"{_FAULTS[fault]} {label}" for fault, label in found if fault)
-
-
-def _doubt(report: ColumnReport, values: Sequence[FloatArray]) -> str:
-    """Why a column should be left out unless the user says otherwise."""
-    present = [table[~np.isnan(table)] for table in values]
-    if all(len(numbers) > 2 and (np.diff(numbers) == 1).all() for numbers in present):
-        return "counts the rows"
-    sparse = any(gaps > SPARSE * len(table) for gaps, table in zip(report.gaps, values, strict=True))
-    return "missing in most rows" if sparse else ""
-
-
-def _problem(first: Any, second: Any, columns: Sequence[dict[str, Any]], labels: tuple[str, str]) -> str | None:
-    """What would stop the estimation, in words."""
-    drop = [column["name"] for column in columns if not column["use"]]
-    used = [column["name"] for column in columns if column["use"]]
-    if len(used) < 2:
-        which = f": {join_names(used)}" if used else ""
-        return (
-            f"the two tables share {plural(len(used), 'column')} of numbers that can be compared{which}; "
-            "at least 2 are needed"
-        )
-    try:
-        tables = align_tables(first, second, drop=drop, missing="drop", labels=labels)
-        if len(used) <= WIDEST:
-            both = [Moments.from_array(values, tables.names) for values in (tables.first, tables.second)]
-            dependent = [dependent_columns(moments.n, moments.scatter) for moments in both]
-            raise_problems(find_dependent([[tables.names[k] for k in found] for found in dependent], labels))
-    except InputError as error:
-        return error.words("page")
-    return None

@@ -62,10 +62,11 @@ class Session:
         """Put an analysis into the queue."""
         tables, wanted = self._find(files), check_options(options)
         names = [wanted["first"], wanted["second"]] if wanted["group"] else [table.label for table in tables]
-        if len(names) < 2:
+        if len(names) < 2 or not all(names):
             raise InputError(
                 "the two conditions are not clear; choose two files, or a column that names groups"
             )
+        names = wanted["labels"] or names
         title = f"{names[0][:60]} and {names[1][:60]}"
         return self.jobs.submit(title, tables, {"kind": "fit", "options": wanted})
 

@@ -35,6 +35,8 @@ def main(folder: Path, said: BinaryIO) -> None:
         answer["problem"] = named(answer["problem"])
     for column in answer.get("columns", ()):
         column["why"] = named(column["why"])
+    if "notes" in answer:
+        answer["notes"] = [*map(named, answer["notes"])]
     try:
         write_atomic(folder / "answer.json", json.dumps(answer))
     except OSError:
@@ -61,10 +63,13 @@ def _files(folder: Path, task: dict[str, Any]) -> tuple[list[Path], list[str]]:
 
 
 def _look(folder: Path, task: dict[str, Any], _: object) -> dict[str, Any]:
-    from diffdag.app.serve.preview import preview_tables  # noqa: PLC0415 - each kind of task loads its own
+    from diffdag.app.serve.preview import Roles, preview_tables  # noqa: PLC0415 - each kind of task loads its own
 
-    wanted = {name: task["options"][name] for name in ("group", "first", "second", "drop")}
-    return preview_tables(*_files(folder, task), **wanted)
+    options = task["options"]
+    wanted = {name: options[name] for name in ("group", "first", "second", "missing", "labels")}
+    chosen = options["drop"] is not None
+    roles = Roles(options["drop"], options["adjust"], options["cluster"]) if chosen else None
+    return preview_tables(*_files(folder, task), **wanted, roles=roles)
 
 
 def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, str], None]) -> dict[str, Any]:
@@ -73,6 +78,7 @@ def _fit(folder: Path, task: dict[str, Any], tell: Callable[[int, int | None, st
 
     options = task["options"]
     one, two, labels = read_pair(*_files(folder, task), options["group"], options["first"], options["second"])
+    labels = tuple(options["labels"]) or labels
     settings, how = settings_of(options, folder)
     from diffdag._base.extras import MissingExtraError  # noqa: PLC0415
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415 - after what fails at once

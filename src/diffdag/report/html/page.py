@@ -19,6 +19,7 @@ from diffdag._base.errors import InputError
 from diffdag.report import words
 from diffdag.report.format import kind_words, percent, printable, setting, short_name
 from diffdag.report.html.comparison import ARROWS, comparison_context
+from diffdag.report.html.units import unit_charts
 from diffdag.report.html.websvg import theme_css
 from diffdag.report.text import headline, samples_line, shown_settings
 from diffdag.tables.readers.coordinates import check_coordinates
@@ -36,7 +37,7 @@ SCRIPTS = ("explorer_base", "explorer_scatter", "explorer_graph", "explorer_tabl
 
 def render_page(result: Difference, *, coordinates: Coordinates | None = None) -> str:
     """Return the report as a complete HTML page; coordinates of brain regions (mm) add a view of the brain."""
-    context = _context(result) | page_frame(result.scatters)
+    context = _context(result) | page_frame(result.scatters, nested=bool(result.unit_effects))
     context["brain"] = None if coordinates is None else _brain(result, coordinates)
     return environment().get_template("template.html.j2").render(context)
 
@@ -56,7 +57,7 @@ def render_svg(result: Difference) -> str:
     return svg_of(plot_difference(result))
 
 
-def page_frame(scatters: Iterable[EdgeScatter]) -> dict[str, Any]:
+def page_frame(scatters: Iterable[EdgeScatter], *, nested: bool = False) -> dict[str, Any]:
     """What all pages have: style, script and its hash for the content policy, versions, what is in the file."""
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -66,7 +67,7 @@ def page_frame(scatters: Iterable[EdgeScatter]) -> dict[str, Any]:
         "script": Markup(script),  # noqa: S704 - our own files
         "script_hash": f"sha256-{digest}",
         "versions": [*versions, ("Python", platform.python_version())],
-        "contents": _contents(scatters),
+        "contents": _contents(scatters, nested),
     }
 
 
@@ -75,7 +76,7 @@ def fragment_style() -> Markup:
     return theme_css(hosts=True) + Markup("\n") + _own("graph.css")
 
 
-def _contents(scatters: Iterable[EdgeScatter]) -> str:
+def _contents(scatters: Iterable[EdgeScatter], nested: bool) -> str:
     """Whether the user's rows are in the file: who passes it on should know."""
     most = max((len(cloud.x) for one in scatters for cloud in (one.first, one.second)), default=0)
     rest = ", and settings. It holds no rows of your data, and loads nothing from anywhere."
@@ -84,7 +85,8 @@ def _contents(scatters: Iterable[EdgeScatter]) -> str:
             f", settings, and for the scatter plots values of up to {most} rows of each condition: pass it on "
             "only to those who may see such values. It loads nothing from anywhere."
         )
-    return f"Names of variables and conditions, the estimates{rest}"
+    units = ", of what rows are nested in" if nested else ""
+    return f"Names of variables and conditions{units}, the estimates{rest}"
 
 
 @cache
@@ -152,12 +154,15 @@ def _context(result: Difference) -> dict[str, Any]:
         "headline": _headline(result),
         "difference": words.difference_words(result),
         "compared": samples_line(result),
+        "switched": [words.switch_cells(change, result.labels) for change in result.switch_list],
         "gains": [words.gain_cells(result, change) for change in result.gain_list],
         "gains_sure": any(change.confidence is not None for change in result.gain_list),
         "noise": [words.noise_cells(change) for change in result.noise_list],
         "noise_sure": any(change.confidence is not None for change in result.noise_list),
         "means": [words.mean_cells(change) for change in result.mean_list],
         "means_sure": any(change.confidence is not None for change in result.mean_list),
+        "unit_charts": unit_charts(result),
+        "nested_in": next((effect.nested_in for effect in result.unit_effects), ""),
         "evidence": list(words.evidence_lines(result)),
         "against": list(words.against(result)),
         "steps": words.next_steps(result),

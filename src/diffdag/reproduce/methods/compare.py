@@ -19,6 +19,7 @@ from diffdag.reproduce.methods import all_methods, find_method
 from diffdag.reproduce.methods.attempt import attempt
 from diffdag.reproduce.methods.method import Method, same_variables
 from diffdag.tables.align import align_tables
+from diffdag.tables.coding import Levels
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import Missing
 from diffdag.tables.robust import table_moments
@@ -121,6 +122,7 @@ def compare_methods(
     limit: float | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    levels: Levels | None = None,
     missing: Missing = "error",
     started: Callable[[str], None] = lambda name: None,
     n_jobs: int = 1,
@@ -138,7 +140,7 @@ def compare_methods(
     limit : float, optional
         Seconds of processor time after which a method is given up; 60, and no limit for the default method, if
         left out.
-    columns, drop, missing
+    columns, drop, levels, missing
         As for `DifferenceDAG.fit`.
     started : callable, optional
         Called with the name of each method as it starts, or is handed to a worker.
@@ -155,7 +157,7 @@ def compare_methods(
     (['order', 'paper'], 1)
     """
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
-        tables = align_tables(first, second, columns=columns, drop=drop, missing=missing)
+        tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, missing=missing)
         first, second = table_moments(tables.first, tables.second, tables.names)
     one, two = first, same_variables(first, second)
     check_comparable(one, two)

@@ -10,7 +10,7 @@ from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import plural
 from diffdag.tables.degenerate import check_moments
-from diffdag.tables.moments import Moments
+from diffdag.tables.moments import Moments, check_no_categories
 from diffdag.tables.problems import check_same_columns
 
 
@@ -42,6 +42,7 @@ def same_variables(first: Moments, second: Moments, least: int = 0, why: str = "
 
     A condition with fewer than the `least` number of rows is refused; `why` goes on from its number of rows.
     """
+    check_no_categories(first, second)
     check_same_columns(first.names, second.names, ("first", "second"))
     second = second if first.names == second.names else second.select(first.names)
     for moments, label in ((first, "first"), (second, "second")):

@@ -6,6 +6,8 @@ both can be reported instead of being repaired in silence.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,7 +36,12 @@ MISSING = [*pa.csv.ConvertOptions().null_values, "-", "–", ".", "#NV", "#DIV/0
 
 
 def read_table(
-    path: str | Path, *, text: Sequence[str] = (), layer: str | None = None, genes: str | None = None
+    path: str | Path,
+    *,
+    text: Sequence[str] = (),
+    layer: str | None = None,
+    genes: str | None = None,
+    transpose: bool = False,
 ) -> Any:
     r"""Read one table from a file, as ``diffdag fit`` does.
 
@@ -52,6 +59,8 @@ def read_table(
         Of an ``.h5ad`` file: the layer to use, or ``"raw"``; ``X`` if left out.
     genes : str, optional
         Of an ``.h5ad`` file: a column of ``var`` that is true for the genes to use (``"highly_variable"``).
+    transpose : bool
+        Whether rows are variables: the first column names them, and every other column is an observation.
 
     Returns
     -------
@@ -82,6 +91,12 @@ def read_table(
     path = Path(path)
     kind = kind_of(path)
     check_file(path)
+    if transpose and (path.suffix.lower() == CELLS or kind in ARRAYS):
+        raise InputError(
+            f"'{path}' has no column that names its rows, as ",
+            Option("transpose", True),
+            " needs; leave it out, or transpose the array",
+        )
     if path.suffix.lower() == CELLS:
         with reading(path, kind):
             return read_cells(path, layer, genes)
@@ -91,11 +106,14 @@ def read_table(
     if kind not in _KINDS or (path.suffix.lower() == ".gz" and kind not in TEXT):
         raise InputError(f"'{path}' has no known file type; give one of {', '.join((*_KINDS, CELLS))}")
     with reading(path, kind):
-        table = _read_text(path, text) if kind in TEXT else _read_binary(path, kind)
+        if transpose:
+            table = transposed(path, kind, text)
+        else:
+            table = _read_text(path, text) if kind in TEXT else _read_binary(path, kind)
         # What damage would otherwise show later, or end the program: names, offsets, texts.
         _ = table.column_names, table.schema.pandas_metadata
         table.validate(full=True)
-    return table if kind in TEXT else mark_origin(table, path)
+    return table if kind in TEXT or transpose else mark_origin(table, path)
 
 
 def check_file(path: Path) -> None:
@@ -137,6 +155,59 @@ def _read_text(path: Path, text: Sequence[str]) -> Any:
         table = pa.csv.read_csv(path, **options)
     named = table.rename_columns([name.strip() for name in table.column_names])
     return mark_origin(named, path, lines=True, decimal=header.decimal)
+
+
+def transposed(path: Path, kind: str, text: Sequence[str]) -> Any:
+    """A table whose rows are variables, named in the first column, turned round."""
+    table, decimal = (
+        (_read_text(path, ()), read_header(path).decimal) if kind in TEXT else (_read_binary(path, kind), ".")
+    )
+    if table.num_columns < 2 or not table.num_rows:
+        raise InputError(
+            f"'{path}' has nothing to turn round: a column of names and one per observation are needed"
+        )
+    label = table.column_names[0]
+    names = ["" if name is None else str(name).strip() for name in table.column(0).to_pylist()]
+    if "" in names:
+        raise InputError(
+            f"row {names.index('') + 1} of '{path}' has no name in its first column, '{label}'; name it"
+        )
+    rest = table.columns[1:]
+    tests = (pa.types.is_integer, pa.types.is_floating)
+    if not text and all(any(test(column.type) for test in tests) for column in rest):
+        values = np.array([column.cast(pa.float64(), safe=False).to_numpy() for column in rest])
+        turned = pa.table(
+            [pa.array(own, from_pandas=True) for own in np.ascontiguousarray(values.T)], names=names
+        )
+    else:
+        turned = _turned_text(path, kind, table, names, decimal, text)
+    return mark_origin(turned, path, turned=True)
+
+
+def _turned_text(
+    path: Path, kind: str, table: Any, names: Sequence[str], decimal: str, text: Sequence[str]
+) -> Any:
+    """Rows of numbers and of text as columns: they are written as text in memory, and read again."""
+    if kind in TEXT:  # as written: "007" is not 7
+        options = text_options(read_header(path))
+        options["convert_options"].column_types = dict.fromkeys(table.column_names, pa.string())
+        options["convert_options"].strings_can_be_null = False
+        table = pa.csv.read_csv(path, **options)
+    written = io.StringIO()
+    lines = csv.writer(written, lineterminator="\n")
+    lines.writerow(names)
+    for column in table.columns[1:]:
+        lines.writerow(["" if value is None else value for value in column.to_pylist()])
+    content = written.getvalue().encode()
+    size = max(1 << 20, 16 * max(map(len, content.split(b"\n"))))
+    return pa.csv.read_csv(
+        io.BytesIO(content),
+        read_options=pa.csv.ReadOptions(block_size=size),
+        parse_options=pa.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(
+            decimal_point=decimal, null_values=MISSING, column_types=dict.fromkeys(text, pa.string())
+        ),
+    )
 
 
 def text_options(header: Header) -> dict[str, Any]:

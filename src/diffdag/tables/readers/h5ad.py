@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
+from diffdag._base.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from diffdag._base.errors import InputError
 from diffdag._base.extras import extra
 from diffdag._base.words import Option, join_names, using
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 22  # values read at a time
-COPIES = 3  # of a table that a fit holds at the same time
+COPIES = 4  # of a table that a fit holds at the same time
 RAW = "raw"
+MOST_SWITCHED = 100  # genes that vary in one table only that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,13 @@ class Cells:
         for block in self._blocks(self.names):
             low, high = np.minimum(low, _along(block, "min")), np.maximum(high, _along(block, "max"))
         return set(compress(self.names, low != high))
+
+    def expressed(self, names: Sequence[str]) -> IntArray:
+        """In how many cells each of these genes is not zero."""
+        counts = np.zeros(len(names), np.int64)
+        for block in self._blocks(names):
+            counts += np.asarray((block != 0).sum(axis=0)).ravel()
+        return counts
 
     def _blocks(self, names: Sequence[str]) -> Iterator[Any]:
         """The rows of this table in order, some at a time, with the genes asked for."""
@@ -201,7 +209,8 @@ def _marked(var: pd.DataFrame, column: str, path: Path) -> set[str]:
 def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[list[str] | None, list[str]]:
     """Genes that vary in all tables of cells, and a note on the others; None where all do.
 
-    A gene that no cell of one condition expresses is no fault of the data, and there may be thousands.
+    A gene that no cell of one condition expresses is no fault of the data, and there may be thousands. Of those
+    that vary in one of two tables only, the ones most cells of it express are kept: they may be switched.
     """
     if not all(is_anndata(table) or isinstance(table, Cells) for table in tables):
         return None, []
@@ -212,10 +221,26 @@ def shared_genes(tables: Sequence[Any], drop: Sequence[str] | None) -> tuple[lis
     if any(len(set(one.names)) < len(one.names) for one in cells):
         return None, []
     dropped = set(check_column_names("drop", drop, [one.names for one in cells]) or ())
-    kept = set.intersection(*(one.varying() for one in cells)) - dropped
+    vary = [one.varying() for one in cells]
+    kept = set.intersection(*vary) - dropped
+    if len(kept) < 2:
+        return None, []
+    if len(cells) == 2:
+        kept |= _switched(cells, vary, dropped)
     lost = set().union(*(one.names for one in cells)) - kept - dropped
-    if not lost or len(kept) < 2:
+    if not lost:
         return None, []
     were = "was" if len(lost) == 1 else "were"
     note = f"{len(lost):,} of {len(lost) + len(kept):,} genes {were} left out: missing or constant in a table"
     return [name for name in cells[0].names if name in kept], [note]
+
+
+def _switched(cells: Sequence[Cells], vary: Sequence[set[str]], dropped: set[str]) -> set[str]:
+    """Genes of two tables that vary in one of them only, those that most of its cells express; not too many."""
+    found: list[tuple[int, str]] = []
+    for k, one in enumerate(cells):
+        own = (vary[k] - vary[1 - k] - dropped).intersection(cells[1 - k].names)
+        names = [name for name in one.names if name in own]
+        if names:
+            found += zip(one.expressed(names).tolist(), names, strict=True)
+    return {name for _, name in sorted(found, key=lambda own: -own[0])[:MOST_SWITCHED]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Origin:
     lines: bool = False  # whether the file has lines
     decimal: str = "."  # what stands before decimals in it
     group: str | None = None  # whose rows these are
+    turned: bool = False  # whether rows of the table are columns of the file
 
     @property
     def label(self) -> str:
@@ -37,9 +38,11 @@ class Origin:
         return f"'{self.path}'" if self.group is None else f"group '{self.group}'"
 
 
-def mark_origin(table: Any, path: Path, *, lines: bool = False, decimal: str = ".") -> Any:
+def mark_origin(
+    table: Any, path: Path, *, lines: bool = False, decimal: str = ".", turned: bool = False
+) -> Any:
     """Let a table that was read know its file."""
-    return _marked(table, Origin(str(path), table.num_rows, lines, decimal))
+    return _marked(table, Origin(str(path), table.num_rows, lines, decimal, turned=turned))
 
 
 def mark_group(part: Any, whole: Any, kept: BoolArray, group: str) -> Any:
@@ -47,7 +50,7 @@ def mark_group(part: Any, whole: Any, kept: BoolArray, group: str) -> Any:
     origin = origin_of(whole)
     if origin is None or origin.group is not None:
         return _marked(part, None)
-    found = Origin(origin.path, part.num_rows, origin.lines, origin.decimal, group)
+    found = replace(origin, rows=part.num_rows, group=group)
     return _marked(part, found, np.packbits(kept).tobytes())
 
 
@@ -76,6 +79,8 @@ def place_of(table: Any, row: int, value: object) -> str:
     kept = table.schema.metadata.get(_KEPT)
     if kept is not None:
         row = int(np.flatnonzero(np.unpackbits(np.frombuffer(kept, np.uint8)))[row - 1]) + 1
+    if origin.turned:
+        return f"column {row + 1} of '{origin.path}'"
     if not origin.lines:
         return f"row {row} of '{origin.path}'"
     return line_words(Path(origin.path), row, str(value))

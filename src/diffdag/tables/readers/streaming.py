@@ -6,7 +6,7 @@ Columns of all files are matched and checked before the first row is read. Of th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -23,6 +23,7 @@ from diffdag._base.words import join_names, plural
 from diffdag.tables.accumulator import Accumulator, block_rows
 from diffdag.tables.columns import Source as Columns
 from diffdag.tables.columns import to_float
+from diffdag.tables.design import check_in_all
 from diffdag.tables.problems import (
     Missing,
     check_column_names,
@@ -32,6 +33,7 @@ from diffdag.tables.problems import (
     unusable_values,
 )
 from diffdag.tables.readers.batches import Kind, Part, Source, Text, ahead, find_files, open_part
+from diffdag.tables.readers.levels import LevelColumns
 from diffdag.tables.readers.provenance import line_words, mark_origin
 
 
@@ -42,36 +44,56 @@ def stream_sums(
     *,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    adjust: Sequence[str] | None = None,
     missing: Missing = "error",
     progress: Progress = None,
-) -> tuple[tuple[str, ...], Accumulator, tuple[str, ...]]:
-    """Names, sums over the rows of all files, and notes on what was left out; see `Moments.from_parquet`."""
-    check_missing_option(missing)
+) -> tuple[Accumulator, LevelColumns, tuple[str, ...], tuple[str, ...]]:
+    """Sums over the rows of all files, what their last columns are, names of the others, and notes.
+
+    Variables come first, then covariates that are numbers, then levels of categories; notes are on what was
+    left out. See `Moments.from_parquet`.
+    """
+    check_missing_option(missing, pieces=True)
     parts = [open_part(path, kind) for path in find_files(source, kind)]
-    names, notes = _choose(parts, columns, drop)
+    covariates = _covariates(parts, adjust)
+    variables, notes = _choose(parts, columns, drop, covariates)
+    categories = [name for name in covariates if any(_is_category(part, name) for part in parts)]
+    names = (*variables, *(name for name in covariates if name not in categories))
     _check_types(parts, names)
     total = None if any(part.rows is None for part in parts) else sum(part.rows or 0 for part in parts)
-    rows = _Rows(names, missing)
+    rows = _Rows(names, categories, missing)
     with show_progress(progress, "Reading rows", total) as advance:
         for part in parts:
-            for batch in ahead(part.batches(names)):
+            for batch in ahead(part.batches(rows.names)):
                 rows.take(batch, part)
                 advance(batch.num_rows)
             rows.row = 0
-    return names, rows.sums(), (*notes, *rows.notes())
+    return rows.sums(), rows.levels, names, (*notes, *rows.notes())
+
+
+def _covariates(parts: Sequence[Part], adjust: Sequence[str] | None) -> list[str]:
+    """The covariates, which all files have to have."""
+    known = [part.head.column_names for part in parts]
+    labels = [f"'{part.path}'" for part in parts]
+    return check_in_all("adjust", adjust, known, labels, "every file needs it")
+
+
+def _is_category(part: Part, name: str) -> bool:
+    """Whether a covariate is no number: a text, a category or the like; truth is 0 and 1."""
+    return bool(Columns.of(part.head, f"'{part.path}'").unfit([name]))
 
 
 def _choose(
-    parts: Sequence[Part], columns: Sequence[str] | None, drop: Sequence[str] | None
+    parts: Sequence[Part], columns: Sequence[str] | None, drop: Sequence[str] | None, beside: Sequence[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The columns to use, the same in all files; also say which row labels were left out."""
+    """The variables, the same in all files; also say which row labels were left out."""
     known = [part.head.column_names for part in parts]
     columns, drop = check_column_names("columns", columns, known), check_column_names("drop", drop, known)
     notes: dict[str, None] = {}
     names: list[str] | None = None
     for part in parts:
         label = f"'{part.path}'"
-        unwanted = set(drop or ())
+        unwanted = {*(drop or ()), *beside}
         if columns is None:
             row_labels = Columns.of(part.head, label).row_labels() - unwanted
             unwanted |= row_labels
@@ -104,17 +126,20 @@ def _check_types(parts: Sequence[Part], names: Sequence[str]) -> None:
 class _Rows:
     """Rows of all files on their way into the sums, a block at a time."""
 
-    def __init__(self, names: tuple[str, ...], missing: Missing) -> None:
-        self.names, self.missing = names, missing
+    def __init__(self, numbers: Sequence[str], categories: Sequence[str], missing: Missing) -> None:
+        self.names, self.missing = (*numbers, *categories), missing
+        self.levels = LevelColumns(len(numbers), categories)
         self.row = 0  # rows of the present file taken so far
-        self._sums = Accumulator(len(names))
-        self._block = np.empty((len(names), block_rows(len(names))))
+        self._numbers, self._categories = numbers, categories
+        self._sums = Accumulator(len(numbers))
+        self._block = np.empty((len(self.names), block_rows(len(self.names))))
         self._filled = 0
         self._seen = 0
 
     def take(self, batch: Any, file: Part) -> None:
         """Take all rows of a batch, whatever part of a block they fill."""
-        columns = [_numbers(batch.column(name)) for name in self.names]
+        columns = [_numbers(batch.column(name)) for name in self._numbers]
+        columns += [self._codes(name, batch.column(name)) for name in self._categories]
         start = 0
         while start < batch.num_rows:
             stop = min(batch.num_rows, start + self._block.shape[1] - self._filled)
@@ -130,6 +155,18 @@ class _Rows:
                 self._flush()
             start = stop
 
+    def _codes(self, name: str, column: Any) -> FloatArray:
+        """The levels of a category by their columns, NaN where it is missing."""
+        if pa.types.is_dictionary(column.type):  # which may hold values that no row has
+            column = column.dictionary_decode()
+        try:
+            coded = column.dictionary_encode()
+        except pa.ArrowNotImplementedError:  # a type that is seldom met
+            return self.levels.codes(name, column.to_pylist())
+        codes = np.append(self.levels.codes(name, coded.dictionary.to_pylist()), np.nan)
+        found: FloatArray = codes[coded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
+        return found
+
     def _clean(self, part: FloatArray, file: Part) -> int:
         """Refuse infinite values; refuse or drop missing ones. How many rows stay, moved to the front."""
         _refuse("infinite", np.isinf(part), self.names, self.row, file)
@@ -143,8 +180,19 @@ class _Rows:
     def _flush(self) -> None:
         if self._filled:
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused at the end
-                self._sums.add(self._block[:, : self._filled].T, overwrite=True)
+                for lines in self._spread(self._block[:, : self._filled]):
+                    self._sums.add(lines.T, overwrite=True)
             self._filled = 0
+
+    def _spread(self, lines: FloatArray) -> Iterator[FloatArray]:
+        """Numbers as they are; with categories, pieces that do not take more memory for all their levels."""
+        if not self._categories:
+            yield lines
+            return
+        self._sums.widen(self.levels.width)
+        step = block_rows(self.levels.width)
+        for start in range(0, lines.shape[1], step):
+            yield self.levels.spread(lines[:, start : start + step])
 
     def sums(self) -> Accumulator:
         """The sums over all rows taken."""

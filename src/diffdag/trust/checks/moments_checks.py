@@ -196,8 +196,13 @@ def check_means(
     names: Sequence[str],
     first: tuple[int, FloatArray, FloatArray],
     second: tuple[int, FloatArray, FloatArray],
-) -> Check:
-    """Welch's t test of each variable's mean; given are rows, means and variances in each condition."""
+) -> Check | None:
+    """Welch's t test of each variable's mean; given are rows, means and variances in each condition.
+
+    None where rows say nothing of the means, as where they are nested.
+    """
+    if not (first[0] and second[0]):
+        return None
     (n1, mean1, variance1), (n2, mean2, variance2) = first, second
     one, two = variance1 / n1, variance2 / n2
     error = np.sqrt(one + two)
@@ -220,7 +225,10 @@ def check_means(
 
 def moment_means(moments: Moments) -> tuple[int, FloatArray, FloatArray]:
     """Rows, means and variances of moments."""
-    return moments.n, moments.mean, np.diag(moments.scatter) / max(moments.n - 1, 1)
+    worth = (
+        moments.n if moments.mean_rows is None else max(2, round(moments.mean_rows)) * (moments.mean_rows > 0)
+    )
+    return worth, moments.mean, np.diag(moments.scatter) / max(moments.n - 1, 1)
 
 
 def table_means(table: FloatArray, worth: float) -> tuple[int, FloatArray, FloatArray]:

@@ -22,6 +22,7 @@ from diffdag.trust.checks.moments_checks import (
     moment_means,
     table_means,
 )
+from diffdag.trust.checks.nested import check_nesting
 from diffdag.trust.checks.outliers import check_outliers
 from diffdag.trust.checks.residual_view import residual_view
 from diffdag.trust.checks.reversals import check_reversals
@@ -58,17 +59,20 @@ def check_tables(
     if covariance != "spearman" and len(tables.names) > len(fit.kept):
         both = table_means(tables.first, fit.first.n), table_means(tables.second, fit.second.n)
         whole = check_means(tables.names, *both)
-        checks = tuple(whole if check.name == "means" else check for check in checks)
+        if whole is not None and fit.first.mean_rows is None:
+            checks = tuple(whole if check.name == "means" else check for check in checks)
+    nested = check_nesting(tables)  # which says more than that rows resemble those before them
     view = residual_view(tables, fit, covariance)
     if view is None:
-        few = check_range(readings), check_duplicates(tables)
+        few = check_range(readings), check_duplicates(tables), nested
         return (*checks, *(check for check in few if check is not None))
     found = (
         check_normality(view, resampled=resampled),
         check_levels(view, fit),
         check_range(readings),
-        check_independence(view, tables, effective=effective),
+        None if nested is not None else check_independence(view, tables, effective=effective),
         check_duplicates(tables),
+        nested,
         check_outliers(view, fit),
     )
     return (*checks, *(check for check in found if check is not None))
