@@ -284,7 +284,8 @@ def _sort_out(seen: Inspection, named: bool) -> tuple[Inspection, Sorted, list[P
     few = sum(name not in out for name in seen.names) < 2
     wrong = out if few else set(aside.aside) if named else set()
     texts = {name for name in wrong if name in seen.texts and seen.texts[name].numbers is None}
-    order = [report.name for report in seen.columns if report.name in wrong - texts]
+    told = wrong - texts
+    order = [report.name for report in seen.columns if report.name in told]
     return seen.without(out - texts), aside, refused(aside, order, seen.labels)
 
 

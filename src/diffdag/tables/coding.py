@@ -90,9 +90,10 @@ def read_text(name: str, sources: tuple[Source, Source], levels: Sequence[str] |
     one, two = (tuple(sorted(set(given), key=natural)) for given in known)
     if dates or all(DATE.fullmatch(text) for text in (*one, *two)):
         return TextColumn(name, (one, two), dates=True, rising=_rise(known[0]) and _rise(known[1]))
-    both = sorted({*one, *two}, key=lambda text: (text == "+", natural(text)))
+    both = {*one, *two}
     if len(both) == 2 and max(len(one), len(two)) == 2:
-        return _coded(name, texts, tuple(both), labels)
+        ordered = sorted(both, key=lambda text: (text == "+", natural(text)))
+        return _coded(name, texts, tuple(ordered), labels)
     return TextColumn(name, (one, two))
 
 
