@@ -32,6 +32,7 @@ from diffdag.results.records import (
     Edge,
     GainChange,
     MeanChange,
+    NodeTest,
     NoiseChange,
     SwitchChange,
     classify_change,
@@ -409,7 +410,7 @@ class TestRoundTrip:
         matrix[3, 4] = matrix[4, 3] = 0.1
         none: dict[str, Any] = {"edge_list": (), "unresolved": (), "order": ()}
         text = make_result(variables=names, invariant=(), delta_entries=csr_array(matrix), **none).to_json()
-        assert len(text) < 150_000  # a row for each variable, and a number for each entry
+        assert len(text) < 180_000  # a row for each variable, and a number for each entry
         assert exchange.from_json(text, "memory").delta_precision.loc["v4", "v3"] == 0.1
 
     def test_settings_become_plain(self) -> None:
@@ -482,7 +483,10 @@ class TestNodes:
 
     def test_most_evidence_comes_first(self) -> None:
         nodes = self.result().nodes
-        assert list(nodes.columns) == ["variable", "changed", "effects", "gain", "noise", "intercept", "note"]
+        assert list(nodes.columns) == [
+            *("variable", "changed", "effects", "gain", "noise", "intercept"),
+            *("pvalue", "qvalue", "confidence", "note"),
+        ]
         assert nodes["variable"].tolist() == ["k", "h\r", "g", "b", "a", "c", "d", "e", "f"]
         assert nodes["changed"].tolist() == [True] * 7 + [False] * 2
         by_name = nodes.set_index("variable")
@@ -497,8 +501,31 @@ class TestNodes:
         assert by_name.loc["a", "intercept"] == -1.0
         assert np.isnan(by_name.loc["f", "gain"])
 
+    def test_tests_of_mechanisms_rank_and_have_false_discovery_rates(self) -> None:
+        tests = [
+            NodeTest(name, 10.0**-k, float(k)) for name, k in zip("abcdefg", (9, 2, 1, 4, 3, 0, 5), strict=True)
+        ]
+        nodes = self.result(node_tests=tests).nodes.set_index("variable")
+        # What is known of c -- d goes to both; changed ones come first, whatever their evidence.
+        assert nodes.index.tolist() == ["k", "h\r", "a", "g", "c", "d", "b", "e", "f"]
+        assert nodes.loc["c", "pvalue"] == nodes.loc["d", "pvalue"] == 1e-4
+        assert nodes.loc["f", "qvalue"] == 1.0
+        assert nodes.loc["a", "qvalue"] == pytest.approx(1e-9 * 9 / 2)  # of nine, with the switched ones
+        assert (nodes["qvalue"] >= nodes["pvalue"]).all()
+
+    def test_confidence_of_a_variable_is_that_of_its_surest_change(self) -> None:
+        edges = (
+            Edge("a", "b", delta=1.0, confidence=0.9, direction=0.5),
+            Edge("c", "d", False, confidence=0.8),
+        )
+        noise = (NoiseChange("b", 2.0, 1.0, 2.0, 1e-30, 0.6),)
+        nodes = self.result(edge_list=edges, noise_list=noise).nodes.set_index("variable")["confidence"]
+        assert nodes["b"] == 0.6
+        assert nodes["c"] == nodes["d"] == 0.4
+        assert np.isnan(nodes["a"])
+
     def test_files(self, tmp_path: Path) -> None:
-        result = self.result()
+        result = self.result(node_tests=[NodeTest("g", 1e-3, 3.0), NodeTest("b")])
         result.save(tmp_path / "out")
         assert load(tmp_path / "out") == result
         content = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))

@@ -64,6 +64,7 @@ class Difference:
     unit_effects: tuple[records.UnitEffect, ...] = ()
     #: Variables that vary in one condition only, and are not among `variables`; see `nodes`.
     switch_list: tuple[records.SwitchChange, ...] = ()
+    node_tests: tuple[records.NodeTest, ...] = ()  #: whether each variable's mechanism changed; see `nodes`
 
     def __post_init__(self) -> None:
         moved = {c.variable for own in (self.gain_list, self.noise_list, self.mean_list) for c in own}
@@ -104,6 +105,7 @@ class Difference:
         named |= {
             "an edge": {name for pair in ends for name in pair},
             "changed_gain, changed_noise or changed_mean": moved,
+            "node_tests": [test.variable for test in self.node_tests],
         }
         for what, names in named.items():
             if unknown := set(names).difference(self.variables):
@@ -157,7 +159,7 @@ class Difference:
         """One row per variable, most evidence first, with the fields of `Node` as columns.
 
         First come variables that vary in one condition only (`switch_list`), then those of which something
-        changed, then the others in the order of the columns.
+        changed, then the others, all by the evidence that their mechanism changed.
         """
         return _table(self.node_list, records.Node)
 

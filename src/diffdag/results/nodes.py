@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from scipy import special
 
-from diffdag.results.records import Edge, Node
+from diffdag._base.arrays import FloatArray
+from diffdag.results.records import Edge, GainChange, MeanChange, Node, NodeTest, NoiseChange
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -17,13 +19,27 @@ SCREENED = "not looked at, because the variables were too many"
 
 
 def list_nodes(result: Difference) -> tuple[Node, ...]:
-    """Say of each variable what changed: switched ones, then changed ones, clearest first, then the others.
+    """Say of each variable what changed: switched ones, then changed ones, then the others, clearest first.
 
     An effect counts for its target; a change without direction for both ends; what a moved range explains for
-    none. Evidence is the largest number of standard errors, or what a p-value is worth in them, of any change.
+    none. Evidence is that of the test of the whole mechanism; where there is none, the largest number of
+    standard errors, or what a p-value is worth in them, of any change.
     """
+    tests = _tests(result)
     off = sorted(result.switch_list, key=lambda change: 1.0 if change.pvalue is None else change.pvalue)
-    switched = [Node(change.variable, True, note=change.words(result.labels)) for change in off]
+    values = {change.variable: change.pvalue for change in off}
+    values |= {name: test.pvalue for name, test in tests.items()}
+    rates = dict(zip(values, false_discovery_rates(list(values.values())), strict=True))
+    switched = [
+        Node(
+            change.variable,
+            True,
+            pvalue=change.pvalue,
+            qvalue=rates[change.variable],
+            note=change.words(result.labels),
+        )
+        for change in off
+    ]
     gains = {change.variable: change for change in result.gain_list}
     noises = {change.variable: change for change in result.noise_list}
     means = {change.variable: change for change in result.mean_list}
@@ -31,28 +47,56 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
     for edge in result.edge_list:
         for target, source in _ends(edge):
             on.setdefault(target, []).append((source, edge))
-    ranked, same = [], []
+    ranked = []
     for name in result.variables:
-        own = on.get(name, [])
+        edges = on.get(name, [])
         gain, noise, mean = gains.get(name), noises.get(name), means.get(name)
-        changed = bool(own or gain or noise or mean)
+        others = [change for change in (gain, noise, mean) if change is not None]
         node = Node(
             name,
-            changed,
-            tuple(source for source, _ in own),
+            bool(edges or others),
+            tuple(source for source, _ in edges),
             None if gain is None else gain.factor,
             None if noise is None else noise.ratio,
             None if mean is None else mean.delta,
+            tests[name].pvalue if name in tests else None,
+            rates.get(name),
+            _confidence([edge for _, edge in edges], others),
             SCREENED if name in result.screened_out else "",
         )
-        if not changed:
-            same.append(node)
-            continue
-        sure = [_errors(change.pvalue) for change in (gain, noise, mean) if change is not None]
-        sure += [abs(edge.delta) / edge.stderr for _, edge in own if edge.delta is not None and edge.stderr]
-        ranked.append((-max(sure, default=0.0), -len(own) - len(sure), node))
-    ranked.sort(key=lambda item: item[:2])
-    return (*switched, *(node for *_, node in ranked), *same)
+        sure = tests[name].evidence if name in tests else None
+        errors = _most_errors([edge for _, edge in edges], others)
+        ranked.append(((not node.changed, -(sure or 0.0), -errors, -len(edges) - len(others)), node))
+    ranked.sort(key=lambda item: item[0])
+    return (*switched, *(node for _, node in ranked))
+
+
+def false_discovery_rates(pvalues: Sequence[float | None]) -> list[float | None]:
+    """Adjusted p-values of Benjamini and Hochberg (1995); what has no p-value is not among the tests.
+
+    >>> false_discovery_rates([0.01, 0.04, None, 0.03])
+    [0.03, 0.04, None, 0.04]
+    """
+    known = [k for k, value in enumerate(pvalues) if value is not None]
+    values: FloatArray = np.array([pvalues[k] for k in known], dtype=np.float64)
+    order = np.argsort(-values, kind="stable")
+    ranks = np.arange(len(values), 0, -1)
+    rates = np.minimum.accumulate(values[order] * len(values) / ranks)
+    found: list[float | None] = [None] * len(pvalues)
+    for place, rate in zip(order.tolist(), rates.tolist(), strict=True):
+        found[known[place]] = min(rate, 1.0)
+    return found
+
+
+def _tests(result: Difference) -> Mapping[str, NodeTest]:
+    """The test of each variable; what is known of a change without direction goes to both of its ends."""
+    tests = {test.variable: test for test in result.node_tests}
+    for edge in result.edge_list:
+        if not edge.directed and edge.source in tests and edge.target in tests:
+            ends = edge.source, edge.target
+            best = max((tests[name] for name in ends), key=lambda test: test.evidence or 0.0)
+            tests |= {name: NodeTest(name, best.pvalue, best.evidence) for name in ends}
+    return tests
 
 
 def _ends(edge: Edge) -> Iterator[tuple[str, str]]:
@@ -62,6 +106,22 @@ def _ends(edge: Edge) -> Iterator[tuple[str, str]]:
     yield edge.target, edge.source
     if not edge.directed:
         yield edge.source, edge.target
+
+
+def _confidence(edges: Sequence[Edge], others: Sequence[GainChange | NoiseChange | MeanChange]) -> float | None:
+    """The largest probability of any change of a variable: of an edge, that it is one and points here."""
+    known = [change.confidence for change in others]
+    for edge in edges:
+        toward = edge.direction if edge.directed else 0.5
+        known.append(edge.confidence if edge.confidence is None or toward is None else edge.confidence * toward)
+    return max((value for value in known if value is not None), default=None)
+
+
+def _most_errors(edges: Sequence[Edge], others: Sequence[GainChange | NoiseChange | MeanChange]) -> float:
+    """The largest number of standard errors of any change, or what its p-value is worth in them."""
+    sure = [_errors(change.pvalue) for change in others]
+    sure += [abs(edge.delta) / edge.stderr for edge in edges if edge.delta is not None and edge.stderr]
+    return max(sure, default=0.0)
 
 
 def _errors(pvalue: float | None) -> float:

@@ -240,7 +240,29 @@ class Node(_Record):
     gain: float | None = None  #: factor of all effects on it, second condition over first
     noise: float | None = None  #: ratio of its noise variances, first over second
     intercept: float | None = None  #: change of its intercept, first minus second
+    #: Of "nothing about its mechanism changed", given the causal order that was found; see `NodeTest`.
+    pvalue: float | None = None
+    #: Smallest false-discovery rate at which it is among the changed variables (Benjamini and Hochberg 1995).
+    qvalue: float | None = None
+    confidence: float | None = None  #: probability that its mechanism changed, worked out from resamples
     note: str = ""  #: what else is known of it, such as "switched off in knock-out"
+
+
+@dataclass(frozen=True)
+class NodeTest(_Record):
+    """A test of "nothing about this variable's mechanism changed": effects on it, noise, intercept.
+
+    Examples
+    --------
+    >>> NodeTest("Mek", pvalue=0.002, evidence=2.7).pvalue
+    0.002
+    """
+
+    variable: str  #: its name
+    pvalue: float | None = None  #: given the causal order that was found; it does not know of other variables
+    evidence: float | None = (
+        None  #: minus its decimal logarithm, also where the p-value is too small for a number
+    )
 
 
 class Claims(NamedTuple):
