@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from diffdag._base.arrays import BoolArray
+import numpy as np
+
+from diffdag._base.arrays import BoolArray, FloatArray
+from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import ModelOptions, prepare_moments, search
-from diffdag.reproduce.methods.method import Method
+from diffdag.reproduce.methods.method import Method, NodeMethod, Ranking
 from diffdag.reproduce.scoring import graph_of
 from diffdag.results.difference import Difference
 from diffdag.tables.moments import Moments
@@ -25,6 +28,22 @@ def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
+def nodes(first: FloatArray, second: FloatArray) -> Ranking:
+    """`DifferenceResult.nodes` of two tables: its order, and the variables with a q-value of at most 5 %.
+
+    Where there are no q-values, those of which something changed.
+    """
+    result = DifferenceDAG().fit(first, second).result_
+    place = {name: k for k, name in enumerate(result.variables)}
+    ranked = [node for node in result.node_list if node.variable in place]
+    scores, changed = np.zeros(len(place)), np.zeros(len(place), bool)
+    for k, node in enumerate(ranked):
+        scores[place[node.variable]] = len(ranked) - k
+        changed[place[node.variable]] = node.changed if node.qvalue is None else node.qvalue <= RATE
+    return Ranking(scores, changed)
+
+
+RATE = 0.05  # of false discoveries among variables
 PAPER = partial(fit, method="paper")  # with the default threshold, which falls with the number of rows
 FIXED = partial(PAPER, penalty="rate:0.3", threshold=0.1)  # whatever the number of rows
 METHODS = (
@@ -32,3 +51,4 @@ METHODS = (
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", PAPER, most=60),
     Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", FIXED, most=60),
 )
+NODE_METHODS = (NodeMethod("order", "mechanisms along the order found, the default of diffdag", nodes, "rows"),)
