@@ -101,8 +101,8 @@ SIMULATED = Experiment(
     full={
         **_SETTINGS,
         "sizes": [[10, 100], [10, 341], [10, 1000], [10, 2525], [10, 10000], [30, 341], [30, 2525]],
-        "pairs": 100,
-        "slow": {"gnies 10": 40, "gnies 30": 0, "gnies-rank 30": 25},
+        "pairs": 60,
+        "slow": {"gnies 10": 30, "gnies 30": 0, "gnies-rank 30": 20},
     },
     quick={
         **_SETTINGS,
