@@ -44,6 +44,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "fused-lasso": ("#a98467", "2"),
     "separate-lasso": ("#c9ada7", "3"),
     "debiased": ("#4a4e69", "4"),
+    "order-listed": ("#e5989b", "o"),
     "ut-igsp": ("#2a9d8f", "^"),
     "gnies": ("#003f88", "s"),
     "gnies-rank": ("#6f9ceb", "s"),

@@ -13,7 +13,6 @@ from scipy.special import stdtr
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag.model.regression import equal_variances
 from diffdag.reproduce.methods.method import NodeMethod, Ranking, same_variables
-from diffdag.results.nodes import false_discovery_rates
 from diffdag.tables.moments import Moments
 
 RATE = 0.05  # of false discoveries
@@ -40,9 +39,13 @@ def sd_ratio(first: Moments, second: Moments) -> Ranking:
 
 
 def discoveries(pvalues: FloatArray) -> BoolArray:
-    """The variables whose tests are rejected at a false-discovery rate of 5 %."""
-    rates = false_discovery_rates(pvalues.tolist())
-    return np.array([rate is not None and rate <= RATE for rate in rates], bool)
+    """The variables whose tests are rejected at a false-discovery rate of 5 % (Benjamini and Hochberg 1995).
+
+    The k smallest p-values are, for the largest k whose p-value is at most 5 % times k over their number.
+    """
+    ordered = np.sort(pvalues)
+    low = np.flatnonzero(ordered <= RATE * np.arange(1, len(pvalues) + 1) / len(pvalues))
+    return np.asarray(pvalues <= (ordered[low[-1]] if low.size else -1.0))
 
 
 def _variances(moments: Moments) -> FloatArray:

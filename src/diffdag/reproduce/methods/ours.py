@@ -28,18 +28,19 @@ def fit(first: Moments, second: Moments, **parameters: Any) -> BoolArray:
     return result_graph(search(prepare_moments(first, second, options), options).difference)
 
 
-def nodes(first: FloatArray, second: FloatArray) -> Ranking:
+def nodes(first: FloatArray, second: FloatArray, *, listed: bool = False) -> Ranking:
     """`DifferenceResult.nodes` of two tables: its order, and the variables with a q-value of at most 5 %.
 
-    Where there are no q-values, those of which something changed.
+    With `listed` the set is that of the variables of which the result lists a change.
     """
     result = DifferenceDAG().fit(first, second).result_
     place = {name: k for k, name in enumerate(result.variables)}
     ranked = [node for node in result.node_list if node.variable in place]
     scores, changed = np.zeros(len(place)), np.zeros(len(place), bool)
     for k, node in enumerate(ranked):
+        sure = node.qvalue is not None and node.qvalue <= RATE
         scores[place[node.variable]] = len(ranked) - k
-        changed[place[node.variable]] = node.changed if node.qvalue is None else node.qvalue <= RATE
+        changed[place[node.variable]] = node.changed if listed else sure
     return Ranking(scores, changed)
 
 
@@ -51,4 +52,11 @@ METHODS = (
     Method("paper", "Algorithm 1 of Ghoshal, Bello and Honorio, by its linear programme", PAPER, most=60),
     Method("paper-fixed", "Algorithm 1 with epsilon = 0.1 and a larger penalty", FIXED, most=60),
 )
-NODE_METHODS = (NodeMethod("order", "mechanisms along the order found, the default of diffdag", nodes, "rows"),)
+NODE_METHODS = (
+    NodeMethod(
+        "order", "variables of `result.nodes` with a q-value of at most 5 %, the default", nodes, "rows"
+    ),
+    NodeMethod(
+        "order-listed", "variables of which the result lists a change", partial(nodes, listed=True), "rows"
+    ),
+)

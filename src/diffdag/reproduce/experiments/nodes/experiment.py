@@ -88,7 +88,8 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
 
 
 _METHODS = [
-    "order", "oracle", "ut-igsp", "gnies", "gnies-rank", "sd-ratio", "shift", "baro-max", "baro-median",
+    "order", "order-listed", "oracle", "ut-igsp", "gnies", "gnies-rank", "sd-ratio", "shift", "baro-max",
+    "baro-median",
 ]  # fmt: skip
 _SETTINGS = {"methods": _METHODS, "limit": 120.0, "seed": 845_000}
 SIMULATED = Experiment(
