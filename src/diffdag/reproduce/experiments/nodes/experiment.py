@@ -103,7 +103,14 @@ SIMULATED = Experiment(
         **_SETTINGS,
         "sizes": [[10, 100], [10, 341], [10, 1000], [10, 2525], [10, 10000], [30, 341], [30, 2525]],
         "pairs": 60,
-        "slow": {"gnies 10": 30, "gnies 30": 0, "gnies-rank 30": 20},
+        "slow": {
+            "order-listed 10": 30,
+            "order-listed 30": 20,
+            "gnies 10": 20,
+            "gnies 30": 0,
+            "gnies-rank 10": 30,
+            "gnies-rank 30": 10,
+        },
     },
     quick={
         **_SETTINGS,
