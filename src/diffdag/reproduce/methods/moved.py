@@ -54,6 +54,6 @@ def _variances(moments: Moments) -> FloatArray:
 
 
 NODE_METHODS = (
-    NodeMethod("shift", "|shift of the mean| / sd, each variable by itself", shift),
-    NodeMethod("sd-ratio", "|log ratio of the sds|, each variable by itself", sd_ratio),
+    NodeMethod("shift", "size of the shift of the mean in sds, each variable by itself", shift),
+    NodeMethod("sd-ratio", "size of the log ratio of the sds, each variable by itself", sd_ratio),
 )
