@@ -154,6 +154,11 @@ class Difference:
         """What changed of each variable, those with most evidence first."""
         return list_nodes(self)
 
+    @cached_property
+    def changed_nodes(self) -> frozenset[str]:
+        """Variables whose own mechanism changed; both ends of a change without direction."""
+        return frozenset(node.variable for node in self.node_list if node.changed)
+
     @property
     def nodes(self) -> pd.DataFrame:
         """One row per variable, most evidence first, with the fields of `Node` as columns.

@@ -154,6 +154,8 @@ def _context(result: Difference) -> dict[str, Any]:
         "headline": _headline(result),
         "difference": words.difference_words(result),
         "compared": samples_line(result),
+        "nodes": words.node_rows(result),
+        "nodes_sure": any(node.confidence is not None for node in result.node_list),
         "switched": [words.switch_cells(change, result.labels) for change in result.switch_list],
         "gains": [words.gain_cells(result, change) for change in result.gain_list],
         "gains_sure": any(change.confidence is not None for change in result.gain_list),
