@@ -90,7 +90,7 @@ def test_heavy_tails_widen_errors() -> None:
     tables = [rng.standard_t(3, (400, 2)) * np.exp(0.8 * rng.standard_normal((400, 1))) for _ in range(2)]
     seen = _RowsAlong(tables, None)
     seen.advance()
-    assert seen.of_effects(np.eye(1))[0][0] > 1.5
+    assert seen.of_effects(np.eye(1))[0][0] > 1.3
     assert seen.kurtosis > 6
 
 
@@ -107,7 +107,7 @@ def test_moments_alone_give_much_the_same() -> None:
     rows = pvalues(first, second)
     one, two = (dd.Moments.from_array(table, names=NAMES) for table in (first, second))
     alone = dd.DifferenceDAG(order=list(NAMES)).fit_moments(one, two).result_.nodes.set_index("variable")
-    assert_allclose(np.log(alone["pvalue"]), np.log(rows), atol=0.5, rtol=0.15)
+    assert_allclose(np.log(alone["pvalue"]), np.log(rows), atol=0.5, rtol=0.3)
 
 
 def test_what_is_not_compared_is_not_tested() -> None:
