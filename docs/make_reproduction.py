@@ -25,7 +25,7 @@ from record import fill  # noqa: E402
 
 RUNS = HERE / "reproduction"
 PAGE = HERE / "reproduction.md"
-KEPT = ("-summary.csv", "-half.csv", "-edges.csv", "-gains.csv", "-times.csv", ".json", ".svg")
+KEPT = ("-summary.csv", "-half.csv", "-edges.csv", "-gains.csv", "-kinds.csv", "-times.csv", ".json", ".svg")
 
 
 def take_over(folder: Path) -> None:

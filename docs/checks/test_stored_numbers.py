@@ -59,6 +59,11 @@ def chambers():
 
 
 @pytest.fixture(scope="module")
+def nodes():
+    return loaded("make_nodes")
+
+
+@pytest.fixture(scope="module")
 def reproduction():
     return loaded("make_reproduction")
 
@@ -114,6 +119,12 @@ class TestPages:
         assert chambers.filled(page) == page, "run docs/make_chambers.py"
         assert blocks(page) == set(chambers.BLOCKS)
         assert (RUNS / "chambers.svg").exists()
+
+    def test_nodes(self, nodes):
+        page = text("nodes_compared.md")
+        assert nodes.filled(page) == page, "run docs/make_nodes.py"
+        assert blocks(page) == set(nodes.BLOCKS)
+        assert (RUNS / "nodes.svg").exists()
 
     def test_readme(self):
         assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100, "a page, not a book"

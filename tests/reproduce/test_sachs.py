@@ -87,7 +87,7 @@ def test_an_interrupted_run_ends_the_same(settings, finished, tmp_path):
 
 def test_it_has_its_own_data(tmp_path, capsys):
     assert cli.run(["reproduce", "sachs", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
-    assert "'sachs' has its own data; --data is for brain and chambers" in capsys.readouterr().err
+    assert "'sachs' has its own data; --data is for brain, chambers, nodes" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -104,7 +104,9 @@ def comparison_text(found: Comparison) -> str:
 def reproduce(
     experiment: Annotated[
         str,
-        typer.Argument(metavar="WHAT", help="table1, figure2, figure3, figure4, brain, chambers or sachs."),
+        typer.Argument(
+            metavar="WHAT", help="table1, figure2, figure3, figure4, brain, chambers, sachs or nodes."
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; one per core if left out.")] = None,
@@ -119,7 +121,7 @@ def reproduce(
         Path | None,
         typer.Option(
             help="brain: folder with two tables of regions and their coordinates. "
-            "chambers: folder with light_tunnel*.csv.gz, truth.csv and graph.csv."
+            "chambers and nodes: folder with light_tunnel*.csv.gz, truth.csv and graph.csv."
         ),
     ] = None,
 ) -> None:
@@ -129,7 +131,7 @@ def reproduce(
     if experiment not in known.NAMES:
         cli.refuse(f"no experiment is called '{experiment}'; there are {', '.join(known.NAMES)}")
     if data is not None and experiment not in known.WITH_DATA:
-        cli.refuse(f"'{experiment}' has its own data; --data is for {' and '.join(known.WITH_DATA)}")
+        cli.refuse(f"'{experiment}' has its own data; --data is for {', '.join(known.WITH_DATA)}")
     given = data is not None and experiment not in known.NEED_DATA
     kind = f"{'-data' if given else ''}{'-quick' if quick else ''}"
     folder = Path("reproduction") / f"{experiment}{kind}" if out is None else out
@@ -149,8 +151,6 @@ def reproduce(
 
 def _settings(chosen: Experiment, quick: bool, given: dict[str, Any]) -> dict[str, Any]:
     """The size asked for, with what the user set; cli.refuse what the experiment has no use for."""
-    from diffdag.reproduce.methods import find_method  # noqa: PLC0415
-
     settings = dict(chosen.quick if quick else chosen.full)
     for name, value in given.items():
         if value is not None:
@@ -158,7 +158,7 @@ def _settings(chosen: Experiment, quick: bool, given: dict[str, Any]) -> dict[st
                 cli.refuse(f"'{chosen.name}' has no --{name}; leave it out")
             settings[name] = value
     for name in settings.get("methods", ()):
-        find_method(name)
+        chosen.find(name)
     return settings
 
 

@@ -77,6 +77,53 @@ def _f1(right: int, true_edges: int, claimed: int) -> float:
     return 2 * right / (true_edges + claimed) if true_edges + claimed else 1.0
 
 
+@dataclass(frozen=True)
+class NodeScore:
+    """A ranking of variables, and perhaps a set of them, against those whose mechanisms changed.
+
+    Attributes
+    ----------
+    ac1, ac3 : float
+        ``AC@k``, of the literature on root causes: changed variables among the first k over min(k, changed).
+    f1 : float or None
+        Of the set; None where there is none.
+    false : float or None
+        Share of the set that did not change, 0 if it is empty: its mean is the false-discovery rate.
+    first : int
+        Place of the first changed variable in the ranking, from 1 on.
+    """
+
+    ac1: float
+    ac3: float
+    f1: float | None
+    false: float | None
+    first: int
+
+
+def score_nodes(truth: BoolArray, order: Sequence[int], claimed: BoolArray | None) -> NodeScore:
+    """Compare a ranking, most evidence first, and a set with the variables that changed, one or more.
+
+    Examples
+    --------
+    >>> truth = np.array([False, True, True, False])
+    >>> score_nodes(truth, [3, 1, 0, 2], np.array([False, True, False, True]))
+    NodeScore(ac1=0.0, ac3=0.5, f1=0.5, false=0.5, first=2)
+    """
+    changed = int(truth.sum())
+    ranked = truth[list(order)]
+    f1 = false = None
+    if claimed is not None:
+        right, named = int((truth & claimed).sum()), int(claimed.sum())
+        f1, false = _f1(right, changed, named), (named - right) / max(named, 1)
+    return NodeScore(
+        ac1=float(ranked[0]),
+        ac3=int(ranked[:3].sum()) / min(3, changed),
+        f1=f1,
+        false=false,
+        first=int(np.argmax(ranked)) + 1,
+    )
+
+
 def graph_of(names: Sequence[str], edges: Iterable[tuple[str, str, bool]]) -> BoolArray:
     """The matrix of (source, target, directed) triples."""
     place = {name: k for k, name in enumerate(names)}

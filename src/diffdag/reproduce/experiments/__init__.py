@@ -9,8 +9,8 @@ from typing import cast
 from diffdag._base.extras import extra
 from diffdag.reproduce.experiments.runner import Experiment
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "brain", "chambers", "sachs")
-WITH_DATA = ("brain", "chambers")  # experiments that read a folder
+NAMES = ("table1", "figure2", "figure3", "figure4", "brain", "chambers", "sachs", "nodes")
+WITH_DATA = ("brain", "chambers", "nodes")  # experiments that read a folder
 NEED_DATA = ("chambers",)  # and have no data of their own
 
 

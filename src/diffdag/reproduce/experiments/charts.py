@@ -22,7 +22,8 @@ from diffdag._base.atomic import write_atomic
 LEVEL = 0.95
 MISSING = 0.1  # a mean is drawn unless more than this share of the results is missing (time limits)
 SHIFT = 0.03  # neighbouring curves stand aside by so much of a step, so that their intervals can be seen
-# Every method of figure 2. Ours and the paper's stand out; neighbours in kind share a hue.
+# Every method of figure 2, and those that rank variables. Ours and the paper's stand out; neighbours in kind
+# share a hue.
 STYLES: dict[str, tuple[str, str]] = {
     "order": ("#c1121f", "o"),
     "oracle": ("#222222", "*"),
@@ -43,6 +44,14 @@ STYLES: dict[str, tuple[str, str]] = {
     "fused-lasso": ("#a98467", "2"),
     "separate-lasso": ("#c9ada7", "3"),
     "debiased": ("#4a4e69", "4"),
+    "order-listed": ("#e5989b", "o"),
+    "ut-igsp": ("#2a9d8f", "^"),
+    "gnies": ("#003f88", "s"),
+    "gnies-rank": ("#6f9ceb", "s"),
+    "sd-ratio": ("#e76f51", "x"),
+    "shift": ("#f4a261", "+"),
+    "baro-max": ("#7f5539", "P"),
+    "baro-median": ("#c9ada7", "3"),
 }
 SIZES = ("order", "paper-fixed", "dci-c")  # their styles, for curves of numbers of variables
 OTHER = ("#555555", ".")

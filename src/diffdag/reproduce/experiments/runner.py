@@ -24,6 +24,7 @@ from diffdag._base.atomic import write_atomic
 from diffdag._base.journal import Journal, Row
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import show_progress
+from diffdag.reproduce.methods import find_method
 
 Cell = dict[str, Any]
 TIME = "seconds"
@@ -50,6 +51,7 @@ class Experiment:
     quick: Mapping[str, Any]
     axes: tuple[str, ...] = ()  # settings that only say which cells there are; a later run may add to them
     repeats: tuple[str, ...] = ("pair",)  # columns of the key over which times are taken together
+    find: Callable[[str], object] = find_method  # refuses a name that is none of a method
 
 
 def run(

@@ -54,18 +54,26 @@ def _attempt(
     method: Method, arguments: tuple[Any, ...], limit: float | None
 ) -> tuple[BoolArray | None, str, float]:
     warm_up(method, min(len(arguments[0].names), COMPILED), None if _limitless(limit) else WARMING)
+    return timed(partial(method.run, *arguments), limit)
+
+
+def timed(work: Callable[[], T], limit: float | None) -> tuple[T | None, str, float]:
+    """What a method gives, or None and why there is nothing; and the seconds it took.
+
+    The limit is on processor time.
+    """
     start = time.perf_counter()
-    graph, why = None, ""
+    found, why = None, ""
     try:
         with _undisturbed():
-            graph = within(limit, partial(method.run, *arguments))
+            found = within(limit, work)
     except TimeUp:
-        graph, why = None, f"longer than {limit:g} s"
+        found, why = None, f"longer than {limit:g} s"
     except InputError as error:
         why = str(error)
     except Exception as error:  # whatever a method raises is its result
         why = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
-    return graph, why, time.perf_counter() - start
+    return found, why, time.perf_counter() - start
 
 
 @cache

@@ -68,13 +68,16 @@ def extension(graph: PartialGraph) -> list[int]:
     return parents
 
 
-def completed(dag: Sequence[int]) -> PartialGraph:
+def completed(dag: Sequence[int], known: Sequence[int] | None = None) -> PartialGraph:
     """The graph of the class of a DAG given by its parents: an edge is directed if it is so in the whole class.
 
-    Unshielded colliders are, and what follows from them by rules 1 to 3 of Meek (1995).
+    Unshielded colliders are, and what follows from them by rules 1 to 3 of Meek (1995). `known` are parents of
+    which the direction is known beforehand, such as those without parents of their own.
     """
     adjacent = [above | below for above, below in zip(dag, children_of(dag), strict=True)]
     fixed = [as_colliders(above, adjacent) for above in dag]
+    if known is not None:
+        fixed = [above | given for above, given in zip(fixed, known, strict=True)]
     beside = [
         around & ~above & ~below
         for around, above, below in zip(adjacent, fixed, children_of(fixed), strict=True)

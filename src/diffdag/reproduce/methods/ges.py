@@ -31,10 +31,13 @@ def ges_graph(table: Gaussian) -> BoolArray:
     return graph.matrix()
 
 
-def insertion(graph: PartialGraph, score: Score) -> PartialGraph | None:
-    """Insert(x, y, T) of Chickering (2002, theorem 15) with the best gain; None if none improves the score."""
+def insertion(graph: PartialGraph, score: Score, p: int | None = None) -> PartialGraph | None:
+    """Insert(x, y, T) of Chickering (2002, theorem 15) with the best gain; None if none improves the score.
+
+    With `p`, edges are between the first `p` vertices only.
+    """
     best, chosen = 0.0, None
-    for y, x in permutations(range(len(graph.parents)), 2):
+    for y, x in permutations(range(len(graph.parents) if p is None else p), 2):
         if graph.adjacent[y] >> x & 1:
             continue
         shared = graph.neighbours[y] & graph.adjacent[x]
@@ -52,10 +55,13 @@ def insertion(graph: PartialGraph, score: Score) -> PartialGraph | None:
     return PartialGraph(parents, neighbours)
 
 
-def deletion(graph: PartialGraph, score: Score) -> PartialGraph | None:
-    """Delete(x, y, H) of Chickering (2002, theorem 17) with the best gain; None if none improves the score."""
+def deletion(graph: PartialGraph, score: Score, p: int | None = None) -> PartialGraph | None:
+    """Delete(x, y, H) of Chickering (2002, theorem 17) with the best gain; None if none improves the score.
+
+    With `p`, edges are between the first `p` vertices only.
+    """
     best, chosen = 0.0, None
-    for y, x in permutations(range(len(graph.parents)), 2):
+    for y, x in permutations(range(len(graph.parents) if p is None else p), 2):
         if not (graph.parents[y] | graph.neighbours[y]) >> x & 1:
             continue
         shared = graph.neighbours[y] & graph.adjacent[x]
