@@ -71,7 +71,8 @@ class ChangedEquations:
 
 def total_effects(weights: FloatArray) -> FloatArray:
     """Total effect of each variable on each other, [..., effect, cause]: the inverse of ``I - B``."""
-    return np.asarray(np.linalg.inv(np.eye(weights.shape[-1]) - weights), dtype=np.float64)
+    # Rounding must not let an effect reach its causes.
+    return np.asarray(np.tril(np.linalg.inv(np.eye(weights.shape[-1]) - weights)), dtype=np.float64)
 
 
 def shapley_values(changed: ChangedEquations, nodes: int | None = None) -> tuple[FloatArray, FloatArray]:
