@@ -95,9 +95,10 @@ class Explanations:
 
     mechanisms: tuple[Mechanism, ...]
     targets: tuple[Explanation, ...]
-    #: Variables of which an effect changed and whose intercepts agree where all causes are zero, so that the
-    #: change of the effect moves their mean by as much, times the mean of the source.
-    proportional: tuple[str, ...] = ()
+    #: Variables with changed effects whose intercepts change less where all causes are zero than where they have
+    #: their common mean: the effects then move the mean by their change times the mean of the source, and
+    #: those on other variables by their change times how far the source is from its common mean.
+    at_zero: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -111,7 +112,7 @@ class Explanations:
         """Refuse names that are not those of variables."""
         named = [own.variable for own in (*self.mechanisms, *self.targets)]
         named += [own.source for own in self.mechanisms if own.source is not None]
-        if unknown := {*named, *self.proportional}.difference(variables):
+        if unknown := {*named, *self.at_zero}.difference(variables):
             raise ValueError(f"explanations names {min(unknown)!r}, which is not a variable")
         if len({own.variable for own in self.targets}) < len(self.targets):
             raise ValueError("explanations names a variable twice")

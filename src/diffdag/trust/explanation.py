@@ -2,9 +2,11 @@
 
 Every variable is regressed on its predecessors along the fitted order, jointly in both conditions, with the
 changes that the result lists; what it does not list is the same in both, so that its part stays unexplained.
-Intercepts are those where all predecessors have their common mean, as in `MeanChange`: what is the effect of a
-unit's zero point, such as that of Celsius, is nobody's part. Where an intercept and an effect of one variable
-changed, and the intercepts agree at zero, the effect alone explains both, and intercepts are those at zero.
+A changed effect tilts the line of a regression, and how much of the mean that moves depends on where it is
+tilted: the intercept has the rest. Where all predecessors are zero, as in ``x = B x + a + e``, is right for
+quantities of which zero means none; for others, such as degrees Celsius, both parts may be as large as one likes
+and cancel. So an equation is tilted at zero, or at the common mean of its predecessors, as in `MeanChange`,
+wherever its intercept changes less.
 
 Intervals come from resamples in one step (multiplier bootstrap; van der Vaart and Wellner 1996, 3.6): with
 random weights w of mean zero and variance one, parameters move by
@@ -40,7 +42,6 @@ from diffdag.tables.moments import Moments
 DRAWS, FEWEST, NUMBERS = 400, 50, 2_000_000  # draws, of which the matrices have no more numbers than that
 FEW_NODES = 4  # of the quadrature, for draws
 LEVEL = 0.95
-AGREE = 2.6  # standard errors within which two intercepts agree
 EXACT = 1e-6  # weights of exact models, in standard deviations, that are rounding errors
 SEED = 22
 
@@ -189,6 +190,7 @@ class _Fitted:
     intercepts: FloatArray  # around the common mean
     variances: FloatArray
     centre: FloatArray  # the common mean, [version, variable]
+    zeros: tuple[int, ...]  # variables whose intercepts change less at zero than at the common mean
 
 
 def explain_changes(
@@ -205,12 +207,11 @@ def explain_changes(
     data = _Conditions(first, second, list(structure.order), rows, units, half)
     listed = [_listed(result, fit, i) for i in structure.order]
     fitted = _fit_all(data, fit, listed, exact=exact)
-    mechanisms, changed, proportional = _players(fit, listed, fitted, data)
+    mechanisms, changed = _players(fit, listed, fitted, data)
+    at_zero = [fit.first.names[structure.order[k]] for k in fitted.zeros]
     if exact:
-        changed, reach = changed[:1], math.nan
-    else:
-        reach = data.reach
-    return _explanations(data, mechanisms, changed, proportional, reach)
+        return _explanations(data, mechanisms, changed[:1], at_zero)
+    return _explanations(data, mechanisms, changed, at_zero)
 
 
 def _listed(result: Difference, fit: OrderFit, i: int) -> _Listed:
@@ -239,6 +240,7 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
     counts = np.array([data.first.n, data.second.n], float)
     centre = np.average(means, axis=0, weights=counts)
     around = means - centre
+    zeros = []
     for k, (i, own) in enumerate(zip(structure.order, listed, strict=True)):
         separate = i in structure.separate
         causes = [structure.order[j] for j in own.single]
@@ -258,10 +260,21 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
         if not own.noise:
             noise[:] = np.average(noise, axis=0, weights=found.freedom)
         level = around[..., k] - (slopes * around[..., :k]).sum(axis=-1)
+        # From the common mean to zero the levels change by so much.
+        lower = (slopes * centre[:, :k]).sum(axis=-1)
+        tilted = bool(own.effects) or own.gain
+        if at_zero := tilted and abs(_difference(level - lower)) < abs(_difference(level)):
+            zeros.append(k)
         if not own.intercept:
-            level[:] = np.average(level, axis=0, weights=counts / found.variances)
+            start = lower if at_zero else 0.0
+            level = start + np.average(level - start, axis=0, weights=counts / found.variances)
         weights[..., k, :k], variances[..., k], intercepts[..., k] = slopes, noise, level
-    return _Fitted(weights, intercepts, variances, centre)
+    return _Fitted(weights, intercepts, variances, centre, tuple(zeros))
+
+
+def _difference(both: FloatArray) -> float:
+    """Between the estimates of the two conditions."""
+    return float(both[1, 0] - both[0, 0])
 
 
 def _both_signs(estimate: FloatArray, moves: FloatArray) -> FloatArray:
@@ -271,22 +284,19 @@ def _both_signs(estimate: FloatArray, moves: FloatArray) -> FloatArray:
 
 def _players(
     fit: OrderFit, listed: list[_Listed], fitted: _Fitted, data: _Conditions
-) -> tuple[list[Mechanism], ChangedEquations, list[str]]:
-    """The mechanisms that changed, what they add to the equations, and variables with intercepts at zero."""
+) -> tuple[list[Mechanism], ChangedEquations]:
+    """The mechanisms that changed, and what they add to the equations."""
     names = [fit.first.names[i] for i in fit.structure.order]
     mechanisms: list[Mechanism] = []
     rows: list[int] = []
     added: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-    proportional = []
     apart = fitted.weights[1] - fitted.weights[0]
     nothing, none = np.zeros_like(apart[:, 0]), np.zeros_like(fitted.intercepts[0, :, 0])
     for k, own in enumerate(listed):
         name, delta = names[k], apart[:, k]
         level = fitted.intercepts[1, :, k] - fitted.intercepts[0, :, k]
         moved = (delta * fitted.centre).sum(axis=-1)
-        at_zero = own.intercept and bool(own.effects or own.gain) and _agree(level - moved)
-        if at_zero:
-            proportional.append(name)
+        at_zero = k in fitted.zeros
         for mechanism, columns in _slopes_of(own, name, names, k):
             part = nothing.copy()
             part[:, columns] = delta[:, columns]
@@ -303,7 +313,7 @@ def _players(
     parts = [np.stack(one, axis=1) for one in zip(*added, strict=True)] or [np.zeros(shape) for shape in shapes]
     place: IntArray = np.array(rows, dtype=np.int64)
     first = fitted.weights[0], fitted.intercepts[0], fitted.variances[0]
-    return mechanisms, ChangedEquations(*first, place, parts[0], parts[1], parts[2]), proportional
+    return mechanisms, ChangedEquations(*first, place, parts[0], parts[1], parts[2])
 
 
 def _slopes_of(own: _Listed, name: str, names: list[str], k: int) -> Iterator[tuple[Mechanism, list[int]]]:
@@ -314,23 +324,17 @@ def _slopes_of(own: _Listed, name: str, names: list[str], k: int) -> Iterator[tu
         yield Mechanism(said, "effect", name, names[j]), [j]
 
 
-def _agree(difference: FloatArray) -> bool:
-    """Whether a difference, the estimate and draws, is zero as far as can be told."""
-    return bool(abs(difference[0]) <= AGREE * difference[1:].std())
-
-
 def _explanations(
     data: _Conditions,
     mechanisms: list[Mechanism],
     changed: ChangedEquations,
-    proportional: list[str],
-    reach: float,
+    at_zero: list[str],
 ) -> Explanations:
     """Work out the parts, and put them in the user's units."""
     names, variables = data.first.names, len(data.order)
     estimates = shapley_values(changed[:1])
     draws = shapley_values(changed[1:], min(FEW_NODES, max(1, math.ceil(len(mechanisms) / 2))))
-    errors = [reach * own.std(axis=0) if len(own) else np.full(own.shape[1:], math.nan) for own in draws]
+    errors = [data.reach * own.std(axis=0) if len(own) else np.full(own.shape[1:], math.nan) for own in draws]
     total = total_effects(changed.weights[0])
     targets = []
     for k in range(variables):
@@ -357,7 +361,7 @@ def _explanations(
         spreads = [float(own.scatter[i, i]) / max(own.n - 1, 1) for own in (one, two)]
         targets.append(Explanation(names[i], *means, *spreads, parts=tuple(parts)))
     targets.sort(key=lambda own: names.index(own.variable))
-    return Explanations(tuple(mechanisms), tuple(targets), tuple(proportional))
+    return Explanations(tuple(mechanisms), tuple(targets), tuple(at_zero))
 
 
 def _rounded(mechanism: int, numbers: dict[str, float], *, means: bool) -> Part:
