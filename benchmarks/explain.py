@@ -68,7 +68,9 @@ def true_parts(one: dd.LinearSEM, two: dd.LinearSEM) -> dict[str, dict[str, np.n
     return {name: dict(zip(WHAT, (own[k] for own in parts), strict=True)) for k, name in enumerate(called)}
 
 
-def compare(found: Explanations, truth: dict[str, dict[str, np.ndarray]], names: tuple[str, ...]) -> list[tuple]:
+def compare(
+    found: Explanations, truth: dict[str, dict[str, np.ndarray]], names: tuple[str, ...]
+) -> list[tuple]:
     """Of each true part that was found: kind, what, the truth, estimate, its interval."""
     rows = []
     for target in found.targets:

@@ -744,7 +744,9 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
         return DifferenceResult.of(paper.fit_models(first, second, options.paper_settings()))
     known = options.precedence(first.names)
     before = np.zeros((len(first.names),) * 2, bool) if known is None else known
-    return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))
+    fit = ordersearch.fit_exactly(first, second, before, options.order_settings(None))
+    found = ordersearch.compare_models(fit, first, second)
+    return DifferenceResult.of(replace(found, explanations=explain_changes(found, fit, exact=True)))
 
 
 def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:

@@ -102,8 +102,9 @@ def shapley_values(changed: ChangedEquations, nodes: int | None = None) -> tuple
     (array([3., 1.]), array([3., 0.]))
     """
     if changed.weights.ndim > 2:
-        size = max(1, LARGEST // changed.weights[0].size)
-        parts = [_integrate(changed[k : k + size], nodes) for k in range(0, len(changed.weights), size)]
+        size = max(1, LARGEST // changed.weights.shape[-1] ** 2)
+        starts = range(0, max(1, len(changed.weights)), size)
+        parts = [_integrate(changed[k : k + size], nodes) for k in starts]
         return np.concatenate([means for means, _ in parts]), np.concatenate([own for _, own in parts])
     return _integrate(changed, nodes)
 

@@ -149,7 +149,7 @@ class JointRegression:
 
 @dataclass(frozen=True, eq=False)
 class JointFit:
-    """Parameters of a regression in both conditions, of variables divided by a scale; arrays are by condition."""
+    """A regression in both conditions, of variables divided by their scale; arrays are by condition."""
 
     model: _Coefficients
     scale: FloatArray  # of the predecessors and, last, the target

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, join_names
+from diffdag._base.words import Option, join_names, using
 from diffdag.results.records import _Record
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ class Explanation(_Record):
             "mean": (self.mean_first, self.mean_second),
             "variance": (self.variance_first, self.variance_second),
         }
-        return {
-            name: None if one is None or two is None else (one, two) for name, (one, two) in pairs.items()
-        }
+        return {name: None if one is None or two is None else (one, two) for name, (one, two) in pairs.items()}
 
     @property
     def distance(self) -> float:
@@ -81,7 +80,7 @@ class Explanation(_Record):
         mean, variance = self.moved["mean"], self.moved["variance"]
         if mean is None or variance is None or variance[0] <= 0:
             return 0.0
-        return abs(mean[1] - mean[0]) / float(variance[0] ** 0.5)
+        return abs(mean[1] - mean[0]) / math.sqrt(variance[0])
 
     def unexplained(self, what: str) -> float | None:
         """What the parts leave of the change of ``"mean"`` or ``"variance"``."""
@@ -95,9 +94,9 @@ class Explanations:
 
     mechanisms: tuple[Mechanism, ...]
     targets: tuple[Explanation, ...]
-    #: Variables with changed effects whose intercepts change less where all causes are zero than where they have
-    #: their common mean: the effects then move the mean by their change times the mean of the source, and
-    #: those on other variables by their change times how far the source is from its common mean.
+    #: Variables whose changed effects move their mean by the change times the mean of the source, because their
+    #: intercept is that where all causes are zero. On others it is the change times how far the source is from
+    #: its common mean in both conditions: at zero, their intercept would clearly have changed by more.
     at_zero: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -110,7 +109,7 @@ class Explanations:
 
     def check_names(self, variables: Collection[str]) -> None:
         """Refuse names that are not those of variables."""
-        named = [own.variable for own in (*self.mechanisms, *self.targets)]
+        named = [own.variable for own in self.mechanisms] + [own.variable for own in self.targets]
         named += [own.source for own in self.mechanisms if own.source is not None]
         if unknown := {*named, *self.at_zero}.difference(variables):
             raise ValueError(f"explanations names {min(unknown)!r}, which is not a variable")
@@ -133,8 +132,8 @@ def explanation_of(result: Difference, target: str) -> Explanation:
         return known[target]
     if target in result.variables:
         raise InputError(
-            f"'{target}' was not looked at, because the variables were too many; leave others out, or allow more ",
-            Option("max_variables"),
+            f"'{target}' was not looked at, because the variables were too many; leave others out ",
+            using(Option("drop")),
         )
     if any(own.variable == target for own in result.switch_list):
         raise InputError(f"'{target}' varies in one condition only, and nothing was compared with it")
@@ -158,7 +157,7 @@ def ranked_parts(result: Difference, target: str) -> list[tuple[Mechanism, Part]
 
     def size(item: tuple[Mechanism, Part]) -> float:
         part = item[1]
-        return -max(abs(part.mean or 0.0) / spread**0.5, abs(part.variance or 0.0) / spread)
+        return -max(abs(part.mean or 0.0) / math.sqrt(spread), abs(part.variance or 0.0) / spread)
 
     return sorted(ranked, key=size)
 

@@ -4,16 +4,16 @@ Every variable is regressed on its predecessors along the fitted order, jointly 
 changes that the result lists; what it does not list is the same in both, so that its part stays unexplained.
 A changed effect tilts the line of a regression, and how much of the mean that moves depends on where it is
 tilted: the intercept has the rest. Where all predecessors are zero, as in ``x = B x + a + e``, is right for
-quantities of which zero means none; for others, such as degrees Celsius, both parts may be as large as one likes
-and cancel. So an equation is tilted at zero, or at the common mean of its predecessors, as in `MeanChange`,
-wherever its intercept changes less.
+quantities of which zero means none; for others, such as degrees Celsius, both parts may be as large as one
+likes and cancel. So an equation is tilted at zero, unless its intercept there clearly changed, and by more than
+that at the common mean of its predecessors, which is the one of `MeanChange`: then there.
 
 Intervals come from resamples in one step (multiplier bootstrap; van der Vaart and Wellner 1996, 3.6): with
 random weights w of mean zero and variance one, parameters move by
 
     sum_r w_r IF(x_r),
 
-where IF is the influence function, the same weights for all regressions. Residuals are those of HC2
+where IF is the influence function, the same weights for all regressions. Residuals are those of HC3
 (MacKinnon and White 1985). Where rows are nested, rows of one unit have one weight. Without rows, parameters
 are drawn from their distribution under Gaussian noise. The parts of each draw are worked out as those of the
 estimate.
@@ -42,8 +42,10 @@ from diffdag.tables.moments import Moments
 DRAWS, FEWEST, NUMBERS = 400, 50, 2_000_000  # draws, of which the matrices have no more numbers than that
 FEW_NODES = 4  # of the quadrature, for draws
 LEVEL = 0.95
+CLEAR = 2.6  # standard errors from which an intercept clearly changed
 EXACT = 1e-6  # weights of exact models, in standard deviations, that are rounding errors
 SEED = 22
+WHAT = ("variance", "mean")  # the latter where means can be compared
 
 
 class _Listed(NamedTuple):
@@ -127,7 +129,7 @@ class _Conditions:
             worth = max(own.n if own.mean_rows is None else own.mean_rows, LEAST_WORTH)
             if self.units is not None:
                 levels = self.units.nested.levels[c][:, self.order] / self.scale
-                there = np.isfinite(levels).all(axis=1)
+                there = np.asarray(np.isfinite(levels).all(axis=1), dtype=np.bool_)
                 apart = np.where(there[:, None], levels - np.nanmean(levels, axis=0), 0.0) / there.sum()
                 out[c] = (self.unit_weights * np.sqrt(unit_factors(there / there.sum()))) @ apart
             elif self.tables:
@@ -157,7 +159,7 @@ class _Conditions:
             x, share = table[:, :i], math.sqrt(fit.counts[c] / len(table))
             along = x @ fit.jacobians[c]
             leverage = ((along @ fit.covariance) * along).sum(axis=1) / fit.variances[c] + 1 / fit.counts[c]
-            left = (table[:, i] - x @ fit.weights[c]) / np.sqrt(1 - np.minimum(leverage, HIGHEST))
+            left = (table[:, i] - x @ fit.weights[c]) / (1 - np.minimum(leverage, HIGHEST))
             theta += weights @ (along * left[:, None]) * (share / fit.variances[c])
             squares = left * left
             logs[c] = weights @ (squares / squares.mean() - 1) / (len(table) * share)
@@ -244,9 +246,7 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
     for k, (i, own) in enumerate(zip(structure.order, listed, strict=True)):
         separate = i in structure.separate
         causes = [structure.order[j] for j in own.single]
-        found = fit_jointly(
-            data.first, data.second, i, data.order[:k], causes, separate, i in structure.gains
-        )
+        found = fit_jointly(data.first, data.second, i, data.order[:k], causes, separate, i in structure.gains)
         moves, logs = data.moves(k, found, separate)
         if fit.known_cells is not None:
             known = np.maximum(fit.known_cells[i, data.order[: k + 1]], LEAST_WORTH)
@@ -262,8 +262,7 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
         level = around[..., k] - (slopes * around[..., :k]).sum(axis=-1)
         # From the common mean to zero the levels change by so much.
         lower = (slopes * centre[:, :k]).sum(axis=-1)
-        tilted = bool(own.effects) or own.gain
-        if at_zero := tilted and abs(_difference(level - lower)) < abs(_difference(level)):
+        if at_zero := (own.effects or own.gain) and _starts_at_zero(level, level - lower):
             zeros.append(k)
         if not own.intercept:
             start = lower if at_zero else 0.0
@@ -272,9 +271,10 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
     return _Fitted(weights, intercepts, variances, centre, tuple(zeros))
 
 
-def _difference(both: FloatArray) -> float:
-    """Between the estimates of the two conditions."""
-    return float(both[1, 0] - both[0, 0])
+def _starts_at_zero(level: FloatArray, at_zero: FloatArray) -> bool:
+    """Whether the intercept at zero changes less than that at the common mean, or not clearly at all."""
+    here, there = level[1] - level[0], at_zero[1] - at_zero[0]
+    return bool(abs(there[0]) < max(abs(here[0]), CLEAR * there[1:].std()))
 
 
 def _both_signs(estimate: FloatArray, moves: FloatArray) -> FloatArray:
@@ -331,40 +331,33 @@ def _explanations(
     at_zero: list[str],
 ) -> Explanations:
     """Work out the parts, and put them in the user's units."""
-    names, variables = data.first.names, len(data.order)
+    names, (one, two) = data.first.names, data.moments
     estimates = shapley_values(changed[:1])
     draws = shapley_values(changed[1:], min(FEW_NODES, max(1, math.ceil(len(mechanisms) / 2))))
     errors = [data.reach * own.std(axis=0) if len(own) else np.full(own.shape[1:], math.nan) for own in draws]
     total = total_effects(changed.weights[0])
     targets = []
-    for k in range(variables):
-        i, scale = data.order[k], float(data.scale[k])
+    for i, k in sorted(zip(data.order, range(len(data.order)), strict=True)):
         parts = []
-        for m, mechanism in enumerate(mechanisms):
-            row = int(changed.rows[m])
-            if row > k:
-                continue
-            numbers = {}
-            for what, unit, estimate, error in zip(
-                ("mean", "variance"), (scale, scale**2), estimates, errors, strict=True
-            ):
-                value, wide = float(estimate[0, m, k]) * unit, float(error[m, k]) * unit
+        for m in np.flatnonzero(changed.rows <= k).tolist():
+            numbers: dict[str, float] = {}
+            for power, what in enumerate(WHAT[: 2 if data.comparable else 1]):
+                unit = float(data.scale[k]) ** (2 - power)
+                value, wide = (float(own[1 - power][m, k]) * unit for own in (_only(estimates), errors))
                 numbers |= {what: value, f"{what}_low": value - wide, f"{what}_high": value + wide}
-            if mechanism.kind == "effect":
-                source = names.index(mechanism.source or "")
-                j = data.order.index(source)
-                delta = float(changed.delta_weights[0, m, j]) * scale / float(data.scale[j])
-                numbers |= {"direct": delta if row == k else 0.0, "total": delta * float(total[k, row]) if row != k else delta}
-            parts.append(_rounded(m, numbers, means=data.comparable))
-        one, two = data.moments
-        means = (float(one.mean[i]), float(two.mean[i])) if data.comparable else (None, None)
-        spreads = [float(own.scatter[i, i]) / max(own.n - 1, 1) for own in (one, two)]
-        targets.append(Explanation(names[i], *means, *spreads, parts=tuple(parts)))
-    targets.sort(key=lambda own: names.index(own.variable))
+            if mechanisms[m].kind == "effect":
+                row, j = int(changed.rows[m]), data.order.index(names.index(mechanisms[m].source or ""))
+                delta = float(changed.delta_weights[0, m, j] * data.scale[k] / data.scale[j])
+                numbers |= {"direct": delta if row == k else 0.0, "total": delta * float(total[k, row])}
+            # What rounding leaves out is unexplained.
+            parts.append(Part(m, **{name: float(f"{value:.7g}") for name, value in numbers.items()}))
+        first, second = (float(own.scatter[i, i]) / max(own.n - 1, 1) for own in (one, two))
+        moved = Explanation(names[i], variance_first=first, variance_second=second, parts=tuple(parts))
+        if data.comparable:
+            moved = replace(moved, mean_first=float(one.mean[i]), mean_second=float(two.mean[i]))
+        targets.append(moved)
     return Explanations(tuple(mechanisms), tuple(targets), tuple(at_zero))
 
 
-def _rounded(mechanism: int, numbers: dict[str, float], *, means: bool) -> Part:
-    """A part with seven digits: what rounding leaves out is unexplained."""
-    kept = {name: float(f"{value:.7g}") for name, value in numbers.items() if means or "mean" not in name}
-    return Part(mechanism, **kept)
+def _only(estimates: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    return estimates[0][0], estimates[1][0]
