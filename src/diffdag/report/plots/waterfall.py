@@ -39,7 +39,7 @@ def plot_explanation(result: Difference, target: str, *, theme: ThemeName = "lig
         ax = figure.add_axes(box, facecolor="none")
         _draw(ax, steps, (printable(result.labels[0]), printable(result.labels[1])), colours)
         ax.set_title(said[what], loc="left", x=-0.3, fontsize=LABEL, color=colours.ink, parse_math=False)
-        silence_missing_glyphs(ax)
+    silence_missing_glyphs(figure)
     return figure
 
 
