@@ -16,7 +16,8 @@ random weights w of mean zero and variance one, parameters move by
 where IF is the influence function, the same weights for all regressions. Residuals are those of HC3
 (MacKinnon and White 1985). Where rows are nested, rows of one unit have one weight. Without rows, parameters
 are drawn from their distribution under Gaussian noise. The parts of each draw are worked out as those of the
-estimate.
+estimate, and an interval reaches 1.96 standard deviations of these to either side; somewhat farther where the
+order had to be found, which may be wrong.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ FEW_NODES = 4  # of the quadrature, for draws
 LEVEL = 0.95
 CLEAR = 2.6  # standard errors from which an intercept clearly changed
 EXACT = 1e-6  # weights of exact models, in standard deviations, that are rounding errors
+SEARCHED = 1.12  # times as wide are intervals along an order that had to be found (docs/dev/constants.md)
 SEED = 22
 WHAT = ("variance", "mean")  # the latter where means can be compared
 
@@ -68,6 +70,7 @@ class _Conditions:
     rows: tuple[FloatArray, FloatArray] | None
     units: Units | None
     half: int  # of the draws: the others have the opposite weights
+    searched: bool = True  # whether the order had to be found
 
     @cached_property
     def scale(self) -> FloatArray:
@@ -147,7 +150,7 @@ class _Conditions:
         if self.units is not None:
             one, two = self.units.nested.counts
             freedom = max(one + two - 2 - len(self.units.nested.pairs), 1)
-        return float(stdtrit(min(freedom, 1e6), (1 + LEVEL) / 2))
+        return float(stdtrit(min(freedom, 1e6), (1 + LEVEL) / 2)) * (SEARCHED if self.searched else 1.0)
 
     def moves(self, i: int, fit: JointFit, separate: bool) -> tuple[FloatArray, FloatArray]:
         """By how much coefficients [condition, draw, predecessor] and logarithms of variances move."""
@@ -206,7 +209,8 @@ def explain_changes(
     half = max(FEWEST, min(DRAWS, NUMBERS // p**2)) // 2
     first, second = held_out or (fit.first, fit.second)
     rows, units = (fit.rows, fit.units) if held_out is None else (None, None)
-    data = _Conditions(first, second, list(structure.order), rows, units, half)
+    searched = "order" not in fit.settings.known
+    data = _Conditions(first, second, list(structure.order), rows, units, half, searched)
     listed = [_listed(result, fit, i) for i in structure.order]
     fitted = _fit_all(data, fit, listed, exact=exact)
     mechanisms, changed = _players(fit, listed, fitted, data)
