@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from diffdag.results.difference import Difference
 
 WHAT = ("mean", "variance")
+LEAST_SHOWN = 0.05  # share of the largest part that decimals are made for
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,27 @@ def origin_words(result: Difference) -> str:
     )
 
 
+def part_format(values: Sequence[float | None]) -> fmt.NumberFormat:
+    """The format of parts, with decimals for the large ones: next to nothing needs none of its own.
+
+    >>> show = part_format([5.87, 0.754, -1e-9])
+    >>> show(0.754, "+"), show(-1e-9, "+")
+    ('+0.75', '+0.00')
+    """
+    sizes = [abs(value) for value in values if value is not None]
+    largest = max(sizes, default=0.0)
+    return _Rounded([size for size in sizes if size >= LEAST_SHOWN * largest])
+
+
+class _Rounded(fmt.NumberFormat):
+    """What rounds to zero is zero, without a sign of its own."""
+
+    def __call__(self, value: float | None, sign: str = "") -> str:
+        if value is not None and self.fixed and abs(value) < 0.5 * 10.0**-self.decimals:
+            value = 0.0
+        return super().__call__(value, sign)
+
+
 def explanation_text(result: Difference, target: str) -> str:
     """Return why a variable moved as text of about 100 columns."""
     found, parts = explanation_of(result, target), ranked_parts(result, target)
@@ -80,11 +103,9 @@ def explanation_text(result: Difference, target: str) -> str:
     lines += [fmt.wrap(words, "  ") for words in moved_words(result, target)]
     shown = [what for what in WHAT if found.moved[what] is not None]
     rest = {what: found.unexplained(what) for what in shown}
-    shows = {
-        what: fmt.NumberFormat([rest[what], *(getattr(part, what) for _, part in parts)]) for what in shown
-    }
+    shows = {what: part_format([rest[what], *(getattr(part, what) for _, part in parts)]) for what in shown}
     weights = [value for _, part in parts for value in (part.direct, part.total)]
-    effect = fmt.NumberFormat(weights)
+    effect = part_format(weights)
     sure = any(part.variance_low is not None for _, part in parts)
     heads = [cell for what in shown for cell in ([what, "95 % interval"] if sure else [what])]
     if any(value is not None for value in weights):

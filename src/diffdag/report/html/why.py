@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from diffdag.report.explanation import WHAT, Step, interval_words, legend, moved_words, waterfall
+from diffdag.report.explanation import WHAT, Step, interval_words, legend, moved_words, part_format, waterfall
 from diffdag.report.format import NumberFormat
 from diffdag.results.explanation import UNEXPLAINED, Part, explanation_of, ranked_parts
 
@@ -37,12 +37,12 @@ def _table(result: Difference, target: str) -> dict[str, Any]:
     found = explanation_of(result, target)
     shown = [what for what in WHAT if found.moved[what] is not None]
     falls = {what: {step.name: step for step in waterfall(result, target, what)} for what in shown}
-    shows = {what: NumberFormat([step.value for step in falls[what].values()]) for what in shown}
+    shows = {what: part_format([step.value for step in falls[what].values()]) for what in shown}
     ranges = {what: _range(list(falls[what].values())) for what in shown}
     own = [
         (m, part) for m, part in ranked_parts(result, target) if any(m.name in falls[what] for what in shown)
     ]
-    effects = NumberFormat([value for _, part in own for value in (part.direct, part.total)])
+    effects = part_format([value for _, part in own for value in (part.direct, part.total)])
     rows: list[dict[str, Any]] = []
     for name, part in [*((mechanism.name, part) for mechanism, part in own), (UNEXPLAINED, None)]:
         cells = [_cell(falls[what].get(name), part, what, shows[what], ranges[what]) for what in shown]

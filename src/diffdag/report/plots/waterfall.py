@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
-from diffdag.report.explanation import WHAT, Step, moved_words, waterfall
-from diffdag.report.format import NumberFormat, printable
+from diffdag.report.explanation import WHAT, Step, moved_words, part_format, waterfall
+from diffdag.report.format import printable
 from diffdag.report.layout.theme import Theme, ThemeName, theme_called
 from diffdag.report.plots.chart import LABEL, SMALL, short, silence_missing_glyphs, style_axes
 
@@ -54,7 +54,7 @@ def _fewer(steps: list[Step]) -> list[Step]:
 
 def _draw(ax: Axes, steps: list[Step], labels: tuple[str, str], colours: Theme) -> None:
     """Bars from top to bottom, each from where the one before it ends."""
-    show = NumberFormat([step.value for step in steps])
+    show = part_format([step.value for step in steps])
     ends = steps[0].start, steps[-1].end
     last = len(steps) + 1
     rise, fall = colours.diverging[-2], colours.diverging[1]
