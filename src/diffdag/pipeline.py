@@ -57,6 +57,7 @@ from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
 from diffdag.trust.controls import Controls, control_tables
+from diffdag.trust.explanation import explain_changes
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.mechanism_tests import node_tests
 from diffdag.trust.options import Assessment
@@ -565,6 +566,9 @@ def assess(
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
+    if fit.method == "order":
+        measured = None if held_out is None else (first, second)
+        result = replace(result, explanations=explain_changes(result, fit, measured))
     if not result.edge_list:
         return result
     shown = rows_to_show((held_out or tables).adjusted, fit.kept, options.covariance, wanted.rows_shown)
@@ -595,7 +599,7 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     """Add to a fit the checks that need no rows, and the lines that changed."""
     found = fit.difference
     if fit.method == "order":
-        found = add_stand_ins(found, fit)
+        found = replace(add_stand_ins(found, fit), explanations=explain_changes(found, fit))
     return replace(
         found,
         notes=(*prepared.notes, *found.notes, *([ROWS_NEEDED] if found.edge_list else [])),
@@ -743,7 +747,9 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
         return DifferenceResult.of(paper.fit_models(first, second, options.paper_settings()))
     known = options.precedence(first.names)
     before = np.zeros((len(first.names),) * 2, bool) if known is None else known
-    return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))
+    fit = ordersearch.fit_exactly(first, second, before, options.order_settings(None))
+    found = ordersearch.compare_models(fit, first, second)
+    return DifferenceResult.of(replace(found, explanations=explain_changes(found, fit, exact=True)))
 
 
 def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:

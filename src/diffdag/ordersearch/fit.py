@@ -389,6 +389,11 @@ def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
 
 def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> Difference:
     """Compare exact models: what is found with as many rows as rounding errors allow to tell apart."""
+    return compare_models(fit_exactly(first, second, before, settings), first, second)
+
+
+def fit_exactly(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> OrderFit:
+    """Search over orders of exact models, taken for samples of so many rows."""
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
@@ -401,7 +406,11 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
         Moments(first.names, int(rows), sem.mean(), sigma * int(rows))
         for sem, sigma in ((first, sigma1), (second, sigma2))
     )
-    fit = fit_samples(first.names, one, two, before, settings, Screened(range(p)))
+    return fit_samples(first.names, one, two, before, settings, Screened(range(p)))
+
+
+def compare_models(fit: OrderFit, first: LinearSEM, second: LinearSEM) -> Difference:
+    """The difference of exact models, with their weights where the fit found their changes."""
     changed = first.weights != second.weights
     # Of exact models every effect that a gain multiplies is known, however small.
     multiplied = {(i, j) for i in fit.structure.gains for j in fit.structure.predecessors(i) if changed[i, j]}
@@ -416,7 +425,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
             for edge in model_edges(directed, first, second)
         )
         edges = *exact, *_undirected(fit)
-    edges = with_sizes(edges, first.names, pooled_scale(one, two))
+    edges = with_sizes(edges, first.names, pooled_scale(fit.first, fit.second))
     own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
     # With a gain variances are free, and may be the same.
     noise = [
@@ -430,7 +439,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
         variables=first.names,
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
-        settings={**_described(fit), "rows": rows},
+        settings={**_described(fit), "rows": float(fit.first.n)},
         notes=tuple(_notes(fit)),
         gain_list=tuple(
             replace(gain, stderr=0.0, pvalue=None)
