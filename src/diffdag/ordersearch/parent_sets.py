@@ -18,7 +18,7 @@ each set of parents of each variable, averaged over the orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import gammaln
@@ -27,7 +27,8 @@ from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.progress import ProgressCallback
 from diffdag.ordersearch.screen import silent
 
-MOST_CANDIDATES = 10  # for a variable's parents
+MOST_CANDIDATES, LEAST_CANDIDATES = 10, 6  # for a variable's parents
+SETS = 30_000  # of candidates of all variables; beyond it there are fewer candidates
 CHAINS, SWEEPS = 48, 36  # walks over orders, and sweeps over all variables, of which a third does not count
 ROUNDS = 3  # in which candidates are chosen again, by a third of the sweeps each
 LOOKED_AT = 8  # orders along which other candidates are looked for
@@ -73,6 +74,18 @@ class ParentSets:
     regressions: Regressions
     log_probabilities: FloatArray
 
+    @classmethod
+    def none(cls, target: int, rows: int) -> ParentSets:
+        """A variable that has no parents."""
+        own = (np.zeros(0, np.intp), np.zeros((1, 0), bool), np.zeros((1, 0, 0)), np.zeros((1, 0)))
+        return cls(Regressions(target, *own, np.array([float(rows)]), rows), np.zeros(1))
+
+    def among(self, columns: IndexArray) -> ParentSets:
+        """The same sets, of variables that are some columns of a table."""
+        own = self.regressions
+        named = replace(own, target=int(columns[own.target]), candidates=columns[own.candidates])
+        return replace(self, regressions=named)
+
 
 def find_parent_sets(
     scatter: FloatArray,
@@ -98,7 +111,8 @@ def find_parent_sets(
     """
     p = len(scatter)
     known = np.zeros((p, p), bool) if before is None else before
-    most = min(MOST_CANDIDATES, p - 1, max(1, rows // 4))
+    few = int(np.clip(np.log2(SETS / p), LEAST_CANDIDATES, MOST_CANDIDATES))
+    most = min(few, p - 1, max(1, rows // 4))
     chains, sweeps = _effort(p)
     adjacency = first_adjacency(scatter / rows, rows)
     orders = np.array([_random_order(known, rng) for _ in range(chains)])
