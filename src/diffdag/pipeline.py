@@ -58,6 +58,7 @@ from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
 from diffdag.trust.controls import Controls, control_tables
 from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.mechanism_tests import node_tests
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
 from diffdag.trust.resampling import Drawing, Kind, NoneFitted, Resamples, check_journal, resample_tables
@@ -542,6 +543,7 @@ def assess(
         notes=(*prepared.notes, *unit_notes(tables.design, wanted.permuted, options.method), *found.notes),
         settings=settings,
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
+        node_tests=node_tests(fit) if fit.method == "order" else (),
         samples=prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
     )
@@ -601,6 +603,7 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
         settings={**found.settings, **({"adjust": list(prepared.adjust)} if prepared.adjust else {})},
         checks=check_moments_only(fit),
         scatters=edge_scatters(found.edge_list, fit, fit.first, fit.second),
+        node_tests=node_tests(fit) if fit.method == "order" else (),
     )
 
 
