@@ -1,10 +1,10 @@
 """Which variables' own residuals moved, where one condition has too few rows for a covariance, down to one.
 
-The other condition, the reference, has rows enough for means and regressions. Let ``x`` be the mean of the m few
-rows less the mean of the n reference rows. Along a causal order, what is left of ``x_i`` given the parents S of
-variable i is ``e_i(S) = x_i - beta(S) x_S``; if only the intercept of one variable moved, it is large there and
-nowhere else, however far the effects of that variable spread (Li, Chu, Ting and Maathuis 2025, "Root cause
-discovery via permutations and Cholesky decomposition", JRSSB, section 3). In numbers of standard errors,
+The other condition, the reference, has rows enough for means and regressions. Let ``x`` be the mean of the few
+rows, m of them, less the mean of the n reference rows. Along a causal order, what is left of ``x_i`` given the
+parents S of variable i is ``e_i(S) = x_i - beta(S) x_S``; if only the intercept of one variable moved, it
+is large there and nowhere else, however far the effects of that variable spread (Li, Chu, Ting and Maathuis 2025, "Root
+cause discovery via permutations and Cholesky decomposition", JRSSB). In numbers of standard errors,
 
     t_i(S) = e_i(S) / (s(S) sqrt(1 / m + h(S))),     h(S) = 1 / n + x_S' scatter(S)^-1 x_S,
 
@@ -13,7 +13,7 @@ each set is (`parent_sets`). The evidence is the Bayes factor of a moved interce
 
     evidence_i = log sum_S P(S | reference) BF(t_i(S)),
 
-BF the ratio of Student densities with scale ``sqrt(1 + SPREAD)`` and 1. Under a Gaussian model and for one order
+BF the ratio of Student densities with scale ``sqrt(1 + SPREAD)`` and 1. For Gaussian noise and a single order
 the logarithm of BF is close to ``t^2 / 2``, so this is a soft version of the largest standardised residual over
 the orders that the reference allows.
 
@@ -29,22 +29,28 @@ Pareto tail fitted to the largest tenth (`tail_pvalues`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
-from diffdag._base.arrays import BoolArray, FloatArray
+from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.progress import ProgressCallback
-from diffdag.ordersearch.parent_sets import SMALLEST, ParentSets, Regressions, find_parent_sets
+from diffdag.ordersearch.parent_sets import SMALLEST, DrawnOrders, ParentSets, Regressions, draw_orders
 from diffdag.ordersearch.screen import silent
 
+CLEAR, MOST_STEPS = 0.01, 4  # p-value of a residual that moved, and how many explain others away
 SPREAD = 10.0  # variance of a moved residual over that of one that did not move
 MOST_DRAWN = 1000  # samples of the reference that stand in for the few rows
 LEAST_DRAWN = 400  # where several rows are drawn at a time
-TAIL, LEAST_TAIL, MOST_TAIL = 0.1, 8, 60  # share of them beyond which a tail is fitted, and least and most numbers
+TAIL, LEAST_TAIL, MOST_TAIL = (
+    0.1,
+    8,
+    60,
+)  # share of them beyond which a tail is fitted, and least and most numbers
 HEAVIEST = 0.7  # shape of that tail
-CAUTION = 1.5  # over their number, is added to its shape: 1 for a scale estimated from so many, the rest for parents
+CAUTION = 1.0  # is added to that shape, divided by their number
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +97,13 @@ def compare_means(
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The condition with rows enough: its rows, standardised, and the likely parents of each variable."""
+    """The condition with rows enough: its rows, standardised, and the causal orders that they allow."""
 
     mean: FloatArray
     scale: FloatArray
     rows: FloatArray
-    parents: tuple[ParentSets, ...]
+    kept: IndexArray  # the variables that are ordered
+    orders: DrawnOrders
 
     @classmethod
     def of(
@@ -108,36 +115,59 @@ class Reference:
         most: int = 200,
         progress: ProgressCallback = silent,
     ) -> Reference:
-        """Find the likely parents among the variables that moved most towards the mean of `few`."""
-        n, p = rows.shape
+        """Draw causal orders of the variables that moved most towards the mean of `few`."""
         mean, scale = rows.mean(axis=0), rows.std(axis=0)
         table = (rows - mean) / scale
         kept = np.sort(np.argsort(-np.abs((few - mean) / scale), kind="stable")[:most])
         known = None if before is None else before[np.ix_(kept, kept)]
         scatter = table[:, kept].T @ table[:, kept]
-        sets = find_parent_sets(scatter, n, rng, known, progress)
-        found = {int(k): own.among(kept) for k, own in zip(kept, sets, strict=True)}
-        return cls(mean, scale, table, tuple(found.get(i) or ParentSets.none(i, n) for i in range(p)))
+        return cls(mean, scale, table, kept, draw_orders(scatter, len(rows), rng, known, progress))
+
+    def parents(self, log_weights: FloatArray | None = None) -> tuple[ParentSets, ...]:
+        """The likely parents of each variable, with orders weighted or not; others have none."""
+        found = {
+            int(k): own.among(self.kept)
+            for k, own in zip(self.kept, self.orders.parents(log_weights), strict=True)
+        }
+        return tuple(found.get(i) or ParentSets.none(i, len(self.rows)) for i in range(len(self.mean)))
 
     def compare(self, few: FloatArray, rng: np.random.Generator, *, in_sequence: bool = False) -> MovedMeans:
-        """Test of each variable whether its own residual moved in `few` rows."""
-        m, point = len(few), ((few.mean(axis=0) - self.mean) / self.scale)[None]
-        drawn = draw_means(self.rows, m, rng, in_sequence=in_sequence)
-        p = len(self.mean)
-        evidence, null = np.empty(p), np.empty((len(drawn), p))
-        shifts, errors = np.empty(p), np.empty(p)
-        for i, sets in enumerate(self.parents):
-            own = sets.regressions
-            null[:, i] = averaged(sets, *moved_inside(own, drawn, m))
-            squares, freedom = moved(own, point, m)
-            evidence[i] = averaged(sets, squares, freedom)[0]
-            shifts[i], errors[i] = self._shift(sets, point, squares, freedom)
-        return MovedMeans(tail_pvalues(evidence, null), shifts, errors, evidence)
+        """Test of each variable whether its own residual moved in `few` rows.
 
-    def _shift(
-        self, sets: ParentSets, point: FloatArray, squares: FloatArray, freedom: FloatArray
-    ) -> tuple[float, float]:
+        Where one clearly did, orders in which its residual is large are the likelier ones, and what they do
+        not allow is explained away: other variables are tested again along the orders so weighted, and keep the
+        larger p-value.
+        """
+        point = ((few.mean(axis=0) - self.mean) / self.scale)[None]
+        drawn = draw_means(self.rows, len(few), rng, in_sequence=in_sequence)
+        everything = range(len(self.mean))
+        parents = list(self.parents())
+        evidence, pvalues = _test(parents, everything, point, drawn, len(few))
+        weights, left = np.zeros(len(self.orders.masks)), set(everything)
+        for _ in range(MOST_STEPS):
+            clear = [i for i in left if pvalues[i] <= CLEAR and i in self.kept]
+            if not clear or len(left) == 1:
+                break
+            best = max(clear, key=lambda i: evidence[i])
+            left.discard(best)
+            weights += self._support(best, point, len(few))
+            again, others = self.parents(weights), sorted(left)
+            found, values = _test(again, others, point, drawn, len(few))
+            for i, own, value in zip(others, found, values, strict=True):
+                if value > pvalues[i]:
+                    parents[i], evidence[i], pvalues[i] = again[i], own, value
+        shifts = np.array([self._shift(sets, point, len(few)) for sets in parents])
+        return MovedMeans(pvalues, shifts[:, 0], shifts[:, 1], evidence)
+
+    def _support(self, variable: int, point: FloatArray, m: int) -> FloatArray:
+        """Logarithms of the Bayes factors of a moved residual along each order."""
+        i = int(np.searchsorted(self.kept, variable))
+        every = ParentSets(self.orders.families[i].regressions, np.zeros(0)).among(self.kept)
+        return self.orders.log_means(i, log_bayes_factor(*moved(every.regressions, point, m))[:, 0])
+
+    def _shift(self, sets: ParentSets, point: FloatArray, m: int) -> tuple[float, float]:
         """By how much the residual moved, and the standard error, averaged over sets given that it did."""
+        squares, freedom = moved(sets.regressions, point, m)
         weights = sets.log_probabilities + log_bayes_factor(squares, freedom)[:, 0]
         weights = np.exp(weights - logsumexp(weights))
         left = residuals(sets.regressions, point)[:, 0]
@@ -147,10 +177,18 @@ class Reference:
         return float(shift * unit), float(error * unit)
 
 
-def draw_means(
-    rows: FloatArray, m: int, rng: np.random.Generator, *, in_sequence: bool = False
-) -> FloatArray:
-    """Means of m rows at a time: of each row if m is 1, else of rows drawn at random, or of consecutive ones."""
+def _test(
+    parents: Sequence[ParentSets], variables: Sequence[int], point: FloatArray, drawn: FloatArray, m: int
+) -> tuple[FloatArray, FloatArray]:
+    """Evidence and p-values of some variables."""
+    chosen = [parents[i] for i in variables]
+    evidence = np.array([averaged(sets, *moved(sets.regressions, point, m))[0] for sets in chosen])
+    null = np.array([averaged(sets, *moved_inside(sets.regressions, drawn, m)) for sets in chosen])
+    return evidence, tail_pvalues(evidence, null.T)
+
+
+def draw_means(rows: FloatArray, m: int, rng: np.random.Generator, *, in_sequence: bool = False) -> FloatArray:
+    """Means of m rows at a time: of each row if m is 1, else of rows drawn at random, or consecutive ones."""
     n = len(rows)
     if m == 1 or in_sequence:
         starts = np.arange(n - m + 1)
@@ -202,9 +240,7 @@ def log_bayes_factor(squares: FloatArray, freedom: FloatArray) -> FloatArray:
 
 def averaged(sets: ParentSets, squares: FloatArray, freedom: FloatArray) -> FloatArray:
     """Evidence: the logarithm of the Bayes factor, averaged over sets of parents."""
-    found: FloatArray = logsumexp(
-        sets.log_probabilities[:, None] + log_bayes_factor(squares, freedom), axis=0
-    )
+    found: FloatArray = logsumexp(sets.log_probabilities[:, None] + log_bayes_factor(squares, freedom), axis=0)
     return found
 
 
@@ -212,7 +248,7 @@ def tail_pvalues(observed: FloatArray, null: FloatArray) -> FloatArray:
     """p-values of one observation per column among null values, with a tail beyond the largest of these.
 
     Up to the largest tenth it is the share of null values that are as large. Beyond, it is the tail of a
-    generalised Pareto distribution (Pickands 1975) whose mean is that of the excesses. Its shape is estimated by
+    generalised Pareto distribution (Pickands 1975) whose mean is that of the excesses. Its shape is found by
     probability-weighted moments (Hosking and Wallis 1987) over all columns, or half of the way towards that of
     a column with a heavier tail; what is added makes it the predictive distribution of an exponential variable
     of which so many were seen.

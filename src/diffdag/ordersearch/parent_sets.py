@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.progress import ProgressCallback
@@ -34,7 +34,6 @@ ROUNDS = 3  # in which candidates are chosen again, by a third of the sweeps eac
 LOOKED_AT = 8  # orders along which other candidates are looked for
 CELLS = 60_000_000  # chains x sweeps x variables squared; beyond it there are fewer chains and sweeps
 LEAST_CHAINS, LEAST_SWEEPS = 12, 12
-SPARSITY = 1.0
 UNLIKELY = -16.0  # logarithm of the probability below which a set of parents is left out
 SMALLEST = 1e-9  # share of its variance that is left of a variable at least
 
@@ -54,7 +53,8 @@ class Regressions:
     @property
     def sizes(self) -> IndexArray:
         """Numbers of parents."""
-        return self.members.sum(axis=1)
+        sizes: IndexArray = self.members.sum(axis=1)
+        return sizes
 
     @property
     def freedom(self) -> FloatArray:
@@ -87,14 +87,38 @@ class ParentSets:
         return replace(self, regressions=named)
 
 
-def find_parent_sets(
+@dataclass(frozen=True, eq=False)
+class DrawnOrders:
+    """Causal orders that one table allows, by which candidates of each variable precede it."""
+
+    families: tuple[Family, ...]
+    masks: IndexArray  # one row per order, one column per variable; bits stand for candidates
+
+    def parents(self, log_weights: FloatArray | None = None) -> list[ParentSets]:
+        """Sets of parents, averaged over the orders, each with the same weight unless weights are given."""
+        count = len(self.masks)
+        weights = np.zeros(count) if log_weights is None else log_weights
+        weights = weights - logsumexp(weights)
+        return [family.likely(self.masks[:, i], weights) for i, family in enumerate(self.families)]
+
+    def log_means(self, i: int, log_values: FloatArray) -> FloatArray:
+        """For each order, the logarithm of the mean of values that depend on the parents of variable i.
+
+        There is one value for each of the sets of ``families[i].regressions``.
+        """
+        own = self.families[i]
+        means: FloatArray = (_over_subsets(own.weights + log_values) - own.sums)[self.masks[:, i]]
+        return means
+
+
+def draw_orders(
     scatter: FloatArray,
     rows: int,
     rng: np.random.Generator,
     before: BoolArray | None = None,
     progress: ProgressCallback = silent,
-) -> list[ParentSets]:
-    """Return the likely sets of parents of each variable.
+) -> DrawnOrders:
+    """Draw causal orders, and with them the likely sets of parents of each variable.
 
     Parameters
     ----------
@@ -119,12 +143,12 @@ def find_parent_sets(
     for done in range(ROUNDS + 1):
         progress(done, ROUNDS + 1, "Looking for causal orders")
         chosen = _most_adjacent(adjacency, most, known)
-        families = [_Family.of(scatter, rows, i, own) for i, own in enumerate(chosen)]
+        families = [Family.of(scatter, rows, i, own) for i, own in enumerate(chosen)]
         last = done == ROUNDS
         masks, orders = sample_orders(families, orders, known, rng, sweeps if last else sweeps // 3)
         if not last:
             adjacency = _next_adjacency(families, masks, orders, scatter, known)
-    return [family.likely(masks[:, i]) for i, family in enumerate(families)]
+    return DrawnOrders(tuple(families), masks)
 
 
 def first_adjacency(correlations: FloatArray, rows: int) -> FloatArray:
@@ -159,7 +183,7 @@ def _most_adjacent(adjacency: FloatArray, most: int, before: BoolArray) -> list[
 
 
 def _next_adjacency(
-    families: Sequence[_Family], masks: IndexArray, orders: IndexArray, scatter: FloatArray, before: BoolArray
+    families: Sequence[Family], masks: IndexArray, orders: IndexArray, scatter: FloatArray, before: BoolArray
 ) -> FloatArray:
     """Which variables are adjacent, as drawn orders tell: logarithms of odds, the larger of both directions.
 
@@ -175,14 +199,14 @@ def _next_adjacency(
         for k, place in enumerate(places):
             gains[k] = family.gains(int(ends[k, i]), scatter, place < place[i])
         odds[i] = np.logaddexp.reduce(gains, axis=0) - np.log(len(places))
-        likely = family.likely(masks[:, i])
+        likely = family.likely(masks[:, i], np.full(len(masks), -np.log(len(masks))))
         shares = np.exp(likely.log_probabilities) @ likely.regressions.members
         odds[i, family.candidates] = np.log(np.maximum(shares, np.exp(UNLIKELY)))
     return np.maximum(odds, odds.T)
 
 
 @dataclass(frozen=True, eq=False)
-class _Family:
+class Family:
     """Regressions of a variable on all sets of its candidates, and what they weigh."""
 
     regressions: Regressions
@@ -190,20 +214,21 @@ class _Family:
     sums: FloatArray  # the logarithm of the sum of w over the subsets of each set
 
     @classmethod
-    def of(cls, scatter: FloatArray, rows: int, target: int, candidates: IndexArray) -> _Family:
+    def of(cls, scatter: FloatArray, rows: int, target: int, candidates: IndexArray) -> Family:
+        """Regress a variable on all sets of its candidates."""
         regressions = _regressions(scatter, rows, target, candidates)
         weights = _log_weights(regressions, len(scatter), scatter[target, target])
         return cls(regressions, weights, _over_subsets(weights))
 
     @property
     def candidates(self) -> IndexArray:
+        """The variables that may be its parents."""
         return self.regressions.candidates
 
-    def likely(self, masks: IndexArray) -> ParentSets:
+    def likely(self, masks: IndexArray, log_shares: FloatArray) -> ParentSets:
         """Average the probabilities of sets over orders: ``w(S) / sum`` for each order that allows S."""
-        found, counts = np.unique(masks, return_counts=True)
         over: FloatArray = np.full(len(self.weights), -np.inf)
-        over[found] = np.log(counts / len(masks)) - self.sums[found]
+        np.logaddexp.at(over, masks, log_shares - self.sums[masks])
         for half in 2 ** np.arange(len(self.candidates)):
             pairs = over.reshape(-1, 2, half)
             np.logaddexp(pairs[:, 0], pairs[:, 1], out=pairs[:, 0])
@@ -249,7 +274,7 @@ def _log_weights(family: Regressions, p: int, total: float) -> FloatArray:
     """``log w_i(S)``: the g-prior's marginal likelihood, and the prior of sets (see the module header)."""
     n, k = family.rows, family.sizes
     likelihood = (n - 1 - k) / 2 * np.log1p(n) - (n - 1) / 2 * np.log1p(n * family.residual / total)
-    weights: FloatArray = likelihood - SPARSITY * (gammaln(p) - gammaln(k + 1) - gammaln(p - k))
+    weights: FloatArray = likelihood - (gammaln(p) - gammaln(k + 1) - gammaln(p - k))
     return weights
 
 
@@ -263,7 +288,7 @@ def _over_subsets(values: FloatArray) -> FloatArray:
 
 
 def sample_orders(
-    families: Sequence[_Family],
+    families: Sequence[Family],
     orders: IndexArray,
     before: BoolArray,
     rng: np.random.Generator,
