@@ -3,8 +3,8 @@
 The other condition, the reference, has rows enough for means and regressions. Let ``x`` be the mean of the few
 rows, m of them, less the mean of the n reference rows. Along a causal order, what is left of ``x_i`` given the
 parents S of variable i is ``e_i(S) = x_i - beta(S) x_S``; if only the intercept of one variable moved, it
-is large there and nowhere else, however far the effects of that variable spread (Li, Chu, Ting and Maathuis 2025, "Root
-cause discovery via permutations and Cholesky decomposition", JRSSB). In numbers of standard errors,
+is large there and nowhere else, however far the effects of that variable spread (Li, Chu, Ting and Maathuis
+2025, "Root cause discovery via permutations and Cholesky decomposition", JRSSB). In numbers of standard errors,
 
     t_i(S) = e_i(S) / (s(S) sqrt(1 / m + h(S))),     h(S) = 1 / n + x_S' scatter(S)^-1 x_S,
 
