@@ -193,10 +193,10 @@ def test_fit_takes_one_row_as_second_table(tmp_path, capsys):
     paths = [tmp_path / "before.csv", tmp_path / "during.csv"]
     pd.DataFrame(rows, columns=list("abcd")).to_csv(paths[0], index=False)
     pd.DataFrame([[0.0, 9.0, 0.0, 0.0]], columns=list("abcd")).to_csv(paths[1], index=False)
-    assert cli.main(["fit", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
+    assert cli.run(["fit", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
     assert "Moved by itself: b" in capsys.readouterr().out
     assert pd.read_csv(tmp_path / "out" / "nodes.csv")["variable"][0] == "b"
-    assert cli.main(["fit", *map(str, paths), "--resamples", "50"]) == 2
+    assert cli.run(["fit", *map(str, paths), "--resamples", "50"]) == 2
     assert "leave --resamples out" in capsys.readouterr().err
 
 
