@@ -41,7 +41,7 @@ BAD = {
     "duplicate names": (text(GOOD).replace(b"a,b,c", b"a,b,b"), "'b' appears more than once"),
     "different columns": (text(GOOD).replace(b"a,b,c", b"a,b,d"), "'c' missing in '"),
     "constant columns": (text(GOOD.assign(b=0.1, c=1.0)), "columns 'b' and 'c' are constant in '"),
-    "one row": (text(GOOD.iloc[:1]), "has 1 row"),
+    "no row": (text(GOOD.iloc[:0]), "has 0 rows of data; at least 3 are needed"),
     "one column": (text(GOOD[["a"]]), "has 1 column to compare; at least 2 are needed"),
     "collinear columns": (
         text(GOOD.assign(c=GOOD["a"] + 2 * GOOD["b"])),
