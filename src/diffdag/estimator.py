@@ -229,8 +229,10 @@ class DifferenceDAG:
         Parameters
         ----------
         first, second : array or table
-            One row per observation; the numbers of rows may differ. Of AnnData ``X`` is used, and with
-            ``adata.to_df(layer=...)`` another layer.
+            One row per observation; the numbers of rows may differ. With fewer than 10 rows in one of them and
+            20 or more in the other, only means are compared: ``result_.nodes`` ranks the variables whose own
+            residual moved, and there are no edges (docs/howto/one_sample.md). Of AnnData ``X`` is used, and
+            with ``adata.to_df(layer=...)`` another layer.
         columns, drop : sequence of str, optional
             Which columns to compare, or to leave out. Columns that are constant, count rows, hold times or text
             are left out by themselves, with a note, unless `columns` names them; text with two different values
@@ -254,7 +256,7 @@ class DifferenceDAG:
         """
         called, wanted = check_labels(labels), self.assessment(journal)
         chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
-        tables = align_tables(first, second, **chosen, labels=called, **self.alignment())
+        tables = align_tables(first, second, **chosen, labels=called, few=True, **self.alignment())
         from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
 
         options = self.model_options()

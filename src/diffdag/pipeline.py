@@ -19,21 +19,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option, named
+from diffdag._base.words import Option, named, plural
 from diffdag.model.nesting import Units, see_nesting
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
+from diffdag.ordersearch.few_rows import compare_means
 from diffdag.ordersearch.fit import OrderSettings
 from diffdag.ordersearch.null_splits import see_chance
 from diffdag.ordersearch.penalty import NONE, Inflation
-from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
+from diffdag.ordersearch.screen import MOST, Screened, most_variables, screen, silent
 from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
@@ -41,7 +43,8 @@ from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference, as_text
-from diffdag.results.records import Check, Claims, Sensitivity, SwitchChange
+from diffdag.results.nodes import false_discovery_rates
+from diffdag.results.records import Check, Claims, MeanChange, NodeTest, Sensitivity, SwitchChange
 from diffdag.tables.adjust import Nested
 from diffdag.tables.align import Tables
 from diffdag.tables.covariates import adjust_moments
@@ -75,6 +78,9 @@ if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
 
 METHODS = ("order", "paper")
+MEANS = "means"  # how a result says that only means were compared
+MOVED = 0.05  # false-discovery rate up to which a mean is said to have moved
+LEAST_PVALUE = 1e-300
 KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
@@ -708,6 +714,8 @@ def fit_tables(
     tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
 ) -> DifferenceResult:
     """The whole chain for two aligned tables."""
+    if tables.few is not None:
+        return DifferenceResult.of(fit_means(tables, options, wanted, callback))
     wanted = suited(wanted, options, tables)
     held_out = None
     if wanted.intervals is not None:
@@ -719,6 +727,86 @@ def fit_tables(
     fit = search(prepared, options, callback)
     assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
     return DifferenceResult.of(assessed)
+
+
+def fit_means(
+    tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
+) -> Difference:
+    """Compare the means of few rows with a table of many: which variables' own residuals moved."""
+    few = 1 if tables.few is None else tables.few
+    check_means_only(options, wanted, (len(tables.first), len(tables.second))[few])
+    reference, rows = (tables.first, tables.second) if few == 1 else (tables.second, tables.first)
+    found = compare_means(
+        reference,
+        rows,
+        np.random.default_rng(options.seed),
+        options.precedence(tables.names),
+        in_sequence=options.effective_samples is not None,
+        most=options.max_variables or MOST,
+        progress=callback or silent,
+    )
+    sign = -1.0 if few == 1 else 1.0  # differences are first minus second
+    rates = false_discovery_rates(found.pvalues.tolist())
+    means = tables.first.mean(axis=0), tables.second.mean(axis=0)
+    moved = [k for k, rate in enumerate(rates) if rate is not None and rate <= MOVED]
+    names, p = tables.names, len(tables.names)
+    return Difference(
+        method=MEANS,
+        variables=names,
+        invariant=(),
+        unresolved=(),
+        order=(),
+        edge_list=(),
+        delta_entries=csr_array((p, p)),
+        samples=(len(tables.first), len(tables.second)),
+        settings={"rate": MOVED, **options.knowledge},
+        notes=(*tables.notes, means_note(len(rows), LABELS[few])),
+        mean_list=tuple(
+            MeanChange(
+                names[k],
+                float(means[0][k]),
+                float(means[1][k]),
+                sign * float(found.shifts[k]),
+                float(found.errors[k]),
+                float(found.pvalues[k]),
+            )
+            for k in sorted(moved, key=lambda k: found.pvalues[k])
+        ),
+        node_tests=tuple(
+            NodeTest(name, float(value), -math.log10(max(float(value), LEAST_PVALUE)))
+            for name, value in zip(names, found.pvalues, strict=True)
+        ),
+        switch_list=switch_changes(tables.switched),
+    )
+
+
+def means_note(rows: int, label: str) -> str:
+    """Why there are no edges."""
+    return (
+        f"there are no edges, because {plural(rows, 'row')} in the {label} condition "
+        f"{'tells' if rows == 1 else 'tell'} nothing of how variables depend on each other: means are "
+        "compared, and variables are ranked by the evidence that their own residual moved, over the causal "
+        "orders that the other condition allows"
+    )
+
+
+def check_means_only(options: ModelOptions, wanted: Assessment, rows: int) -> None:
+    """Refuse what takes rows of both conditions, where one has few."""
+    said = f"with {plural(rows, 'row')} in one condition only means are compared; leave "
+    given = [
+        name for name in ("resamples", "fdr", "permutations", "intervals", "controls") if getattr(wanted, name)
+    ]
+    given += [name for name in ("penalty", "threshold") if getattr(options, name) is not None]
+    if options.method != "order":
+        raise InputError(said, Option("method", options.method), " out")
+    if options.covariance != "sample":
+        raise InputError(
+            said,
+            Option("covariance", options.covariance),
+            " out: p-values refer to rows of the other condition, and so account for outliers and heavy tails",
+        )
+    if given:
+        raise InputError(said, named(given[0]), " out")
 
 
 @one_blas_thread()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import Option, join_names, option_words, plural
+from diffdag._base.errors import InputError, Problem, raise_problems
+from diffdag._base.words import Option, join_names, option_words, plural, table_words
 from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
 from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
@@ -23,6 +23,7 @@ from diffdag.tables.problems import (
     LEAST_ROWS,
     Missing,
     check_missing_option,
+    few_condition,
     find_counts,
     find_dependent,
     find_few,
@@ -58,6 +59,9 @@ class Tables:
     taken: Taken | None = None  # what taking them out cost, where that was done
     switched: tuple[Switched, ...] = ()  # columns that vary in one condition only, and are not compared
     nesting: tuple[Nesting, ...] = ()  # columns in whose values rows look nested, where no cluster is given
+    few: int | None = (
+        None  # the table, 0 or 1, whose rows are so few that only means are compared; None if none
+    )
 
     @cached_property
     def adjusted(self) -> Tables:
@@ -137,6 +141,7 @@ def align_tables(
     adjust: Sequence[str] | None = None,
     cluster: str | None = None,
     labels: tuple[str, str] = ("first", "second"),
+    few: bool = False,
 ) -> Tables:
     """Match two tables by column name and check that they can be used.
 
@@ -151,7 +156,8 @@ def align_tables(
     `adjust` are covariates to take out of all variables, numbers or categories, and `cluster` names what rows
     are nested in; they are no variables, and rows in which they are missing cannot be used; columns that do not
     vary within units are left out with a note. `missing` "drop" leaves out the rows with missing values and
-    notes how many. `labels` are what messages call the tables, unless these know their files or groups.
+    notes how many. `labels` are what messages call the tables, unless these know their files or groups. `few`
+    allows one of them to have few rows, down to one: see `Tables.few`.
 
     All that is wrong is said in one `InputError`: names that are repeated or differ, values that are not
     numeric, missing or infinite, fewer than 3 rows or 2 columns; columns named in `columns` that are constant.
@@ -173,30 +179,30 @@ def align_tables(
     chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
     whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
     said = read_labels(seen.sources, adjust, cluster)
-    seen, aside, useless = _sort_out(seen, named)
+    sparse = few_condition(*map(len, seen.arrays)) if few else None
+    seen, aside, useless = _sort_out(seen, named, sparse)
     rows = complete_rows(seen, said) if missing != "em" else _known_rows(seen, said)
     kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
     if missing == "drop" and any(some is not None for some in rows):  # what is left may not vary any more
-        fewer, also, wrong = _sort_out(seen.at(kept), named)
+        sparse = few_condition(*map(len, kept)) if few else None
+        fewer, also, wrong = _sort_out(seen.at(kept), named, sparse)
         lost = set(seen.names) - set(fewer.names)
         seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
     found = seen.problems() + useless
-    enough = all(len(array) >= LEAST_ROWS for array in kept)
-    if missing == "error":
-        costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
-        sizes = [len(array) for array in seen.arrays]
-        found += find_counts("missing", _gaps(seen, said), droppable=enough, lost=costs, rows=sizes)
-    found += _find_flat_or_extreme(seen, kept) if enough else []
+    enough = sparse is not None or all(len(array) >= LEAST_ROWS for array in kept)
+    found += _find_gaps(seen, kept, said, enough) if missing == "error" else []
+    found += _find_flat_or_extreme(seen, kept, sparse) if enough else []
     shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
     left = shared_names - {name for problem in found for name in problem.drop}
     if len(left) < 2:  # to leave out more would not help
         found = [replace(problem, remedies=()) if problem.drop else problem for problem in found]
-    found += _find_few(seen, kept, len(left), missing)
+    found += _find_few(seen, kept, len(left), missing) if sparse is None or len(left) < 2 else []
     if found:
         raise_problems(find_transposed(whole))
-        found += _find_dependent(seen, kept, left)
+        found += _find_dependent(seen, kept, left) if sparse is None else []
         raise_problems(found, () if drop is None else map(str, drop))
-    nesting = () if cluster is not None else find_nesting(seen, aside.of("text"))
+    _check_design(sparse, kept, labels, adjust, cluster)
+    nesting = () if cluster is not None or sparse is not None else find_nesting(seen, aside.of("text"))
     notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
     notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
     design = None
@@ -210,7 +216,7 @@ def align_tables(
     for array in kept:
         array.flags.writeable = False
     gaps = _gap_note(kept) if missing == "em" else []
-    more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting}
+    more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting, "few": sparse}
     made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
     return made if named else _without_unit_numbers(made)
 
@@ -274,12 +280,43 @@ def _gap_note(kept: Sequence[FloatArray]) -> list[str]:
     ]
 
 
-def _sort_out(seen: Inspection, named: bool) -> tuple[Inspection, Sorted, list[Problem]]:
+def _find_gaps(
+    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool
+) -> list[Problem]:
+    """Missing values, where they are an error, and how many rows it would cost to drop them."""
+    costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
+    sizes = [len(array) for array in seen.arrays]
+    return find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+
+
+def _check_design(
+    few: int | None,
+    kept: Sequence[FloatArray],
+    labels: tuple[str, str],
+    adjust: Sequence[str] | None,
+    cluster: str | None,
+) -> None:
+    """Refuse what cannot be taken out of a few rows, or filled in there."""
+    if few is None:
+        return
+    said = f"{table_words(labels[few])} has {plural(len(kept[few]), 'row')}, of which only means are compared; "
+    for name, value in (("adjust", adjust), ("cluster", cluster)):
+        if value:
+            raise InputError(
+                said, "leave ", Option(name, bare=True), " out: take out what it stands for beforehand"
+            )
+    if any(np.isnan(array).any() for array in kept):
+        raise InputError(said, "gaps cannot be filled then; drop rows or columns with missing values")
+
+
+def _sort_out(
+    seen: Inspection, named: bool, few: int | None = None
+) -> tuple[Inspection, Sorted, list[Problem]]:
     """The columns to compare, those that are not, and what is wrong if these are needed.
 
     They are needed if they were asked for by name, and if too few are left without them.
     """
-    aside = sort_columns(seen)
+    aside = sort_columns(seen, few)
     out = {*aside.aside, *(own.variable for own in aside.switched)}
     few = sum(name not in out for name in seen.names) < 2
     wrong = out if few else set(aside.aside) if named else set()
@@ -323,12 +360,17 @@ def _gaps(seen: Inspection, said: Labels | None) -> list[tuple[str, dict[str, in
     return counts
 
 
-def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Problem]:
-    """Columns that do not vary, or vary too much or too little, within the rows that are left."""
+def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray], few: int | None) -> list[Problem]:
+    """Columns that do not vary, or vary too much or too little, within the rows that are left.
+
+    Whether they do in the table with `few` rows does not matter.
+    """
     spreads = [
         (known if array is whole else measure(array)).spread
         for array, whole, known in zip(kept, seen.arrays, seen.measures, strict=True)
     ]
+    if few is not None:
+        spreads[few] = np.ones(len(seen.names))
     constant = [[seen.names[k] for k in np.flatnonzero(spread == 0)] for spread in spreads]
     found = find_useless("constant", constant, seen.labels)
     return found + find_extreme_scales(seen.names, spreads, seen.labels)
