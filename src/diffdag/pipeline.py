@@ -41,7 +41,7 @@ from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference, as_text
-from diffdag.results.records import Check, Claims, Sensitivity, SwitchChange
+from diffdag.results.records import Check, Claims, MeanChange, Sensitivity, SwitchChange
 from diffdag.tables.adjust import Nested
 from diffdag.tables.align import Tables
 from diffdag.tables.covariates import adjust_moments
@@ -52,7 +52,9 @@ from diffdag.tables.moments import Moments, check_comparable, check_no_categorie
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.tables.sorting import Switched
+from diffdag.tables.whiten import Filter
 from diffdag.trust.by_unit import effects_by_unit, unit_notes
+from diffdag.trust.checks.row_checks import whitening_helps
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
@@ -80,9 +82,11 @@ LABELS = ("first", "second")
 SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
+MEMORY = {"independent rows"}  # one of its two remedies is advised
 REMEDIES = (
     ("covariance", "winsorised", {"outliers", "normality"}),
-    ("effective_samples", "auto", {"independent rows"}),
+    ("effective_samples", "auto", MEMORY),
+    ("whiten", "ar", MEMORY),
 )
 
 
@@ -534,7 +538,8 @@ def assess(
     design = {} if tables.design is None else tables.design.said
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
-    settings = {**found.settings, **options.knowledge, **design, **covariance, **controls}
+    white = {} if tables.whitened is None else {"whiten": tables.whitened.kind}
+    settings = {**found.settings, **options.knowledge, **design, **white, **covariance, **controls}
     readings = read_edges(fit, rows, options.covariance)
     result = replace(
         found,
@@ -542,6 +547,7 @@ def assess(
         notes=(*prepared.notes, *unit_notes(tables.design, wanted.permuted, options.method), *found.notes),
         settings=settings,
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
+        mean_list=as_levels(found.mean_list, tables.whitened),
         samples=prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
     )
@@ -570,6 +576,20 @@ def assess(
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, shown, scores=ranked))
 
 
+def as_levels(means: Sequence[MeanChange], whitened: Filter | None) -> tuple[MeanChange, ...]:
+    """Changed intercepts in units of the variables, where those of filtered rows are a share of them."""
+    if whitened is None:
+        return tuple(means)
+    gains, parts = whitened.gains, ("mean_first", "mean_second", "delta", "stderr")
+    return tuple(
+        replace(
+            own,
+            **{part: getattr(own, part) / gains[own.variable] for part in parts if getattr(own, part) is not None},
+        )
+        for own in means
+    )
+
+
 def switch_changes(switched: Sequence[Switched]) -> tuple[SwitchChange, ...]:
     """Columns that vary in one condition only, as part of a result."""
     return tuple(SwitchChange.of(own._replace(held=as_text(own.held))) for own in switched)
@@ -580,13 +600,22 @@ def _remedies(
 ) -> Iterator[Check]:
     """Fit again with what failed checks advise, and say what is left of the result."""
     failed = {check.name for check in checks if not check.passed}
+    helps = bool(failed & MEMORY) and whitening_helps(tables)
     for name, value, against in REMEDIES:
-        if failed & against and getattr(options, name) in ("sample", None):
-            seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
-            changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed, name: value}
-            model = replace(Refit.of(options, along).options, **changed)
-            again = search(prepare(tables, model), model).difference
-            yield compare_remedy(result, again, name, value)
+        if not failed & against or getattr(options, name, None) not in ("sample", None):
+            continue
+        if against == MEMORY and helps != (name == "whiten"):
+            continue
+        seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
+        changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed}
+        rows = tables
+        if name == "whiten":
+            rows = tables.whiten("ar")
+        else:
+            changed[name] = value
+        model = replace(Refit.of(options, along).options, **changed)
+        again = search(prepare(rows, model), model).difference
+        yield compare_remedy(result, again, name, value)
 
 
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:

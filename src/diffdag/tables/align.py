@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import Option, join_names, option_words, plural
+from diffdag._base.errors import InputError, Problem, raise_problems
+from diffdag._base.words import Option, Part, join_names, named, option_words, plural, using
 from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
 from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
@@ -30,6 +30,7 @@ from diffdag.tables.problems import (
 )
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.tables.sorting import Sorted, Switched, find_transposed, notes_of, refused, sort_columns
+from diffdag.tables.whiten import Filter, Whitening, check_whiten, make_filter
 
 Places = tuple[IndexArray | None, IndexArray | None]
 
@@ -58,6 +59,7 @@ class Tables:
     taken: Taken | None = None  # what taking them out cost, where that was done
     switched: tuple[Switched, ...] = ()  # columns that vary in one condition only, and are not compared
     nesting: tuple[Nesting, ...] = ()  # columns in whose values rows look nested, where no cluster is given
+    whitened: Filter | None = None  # what the memory of rows was taken out with; None if it was not
 
     @cached_property
     def adjusted(self) -> Tables:
@@ -109,6 +111,51 @@ class Tables:
             filled=self.known_gaps,
         )
 
+    def whiten(self, how: Whitening) -> Tables:
+        """The tables without the memory of their rows, each by itself; the filter is made for the first.
+
+        Rows that do not have enough others right before them are lost. Columns of which nothing is left are
+        left out with a note.
+        """
+        if self.gaps or (self.design is not None and self.design.cluster):
+            raise InputError(*_not_whitened(self.gaps))
+        covariates = self.design is not None
+        made = make_filter(how, self.first, self.names, alike=covariates)
+        if not made.order:
+            return replace(self, whitened=made, notes=(*self.notes, made.note))
+        arrays, sizes = (self.first, self.second), (len(self.first), len(self.second))
+        one, two = (made.following(own, n) for own, n in zip(self.places, sizes, strict=True))
+        for rows, n, label in zip((one, two), sizes, ("first", "second"), strict=True):
+            if len(rows) < LEAST_ROWS:
+                raise InputError(
+                    f"{plural(len(rows), 'row')} of {n} in the {label} table "
+                    f"{'has' if len(rows) == 1 else 'have'} {plural(made.order, 'row')} right before, and "
+                    f"whitening needs {LEAST_ROWS}; leave ",
+                    named("whiten"),
+                    " out, or bring more rows",
+                )
+        taken = self.take(one, two)
+        new = [made.apply(array, rows) for array, rows in zip(arrays, (one, two), strict=True)]
+        design = taken.design
+        if design is not None:
+            z = [made.apply_common(own, rows) for own, rows in zip(self.design.covariates, (one, two), strict=True)]
+            design = replace(design, covariates=(z[0], z[1]), compared=design.compared and made.sees_levels)
+        flat = np.zeros(len(self.names), bool)
+        for before, after in zip(arrays, new, strict=True):
+            flat |= after.std(axis=0) <= EXPLAINED * before.std(axis=0)
+            after.flags.writeable = False
+        unseen = None if made.sees_levels or covariates else Taken((0, 0), (0.0, 0.0))
+        white = replace(taken, first=new[0], second=new[1], design=design, taken=unseen, whitened=made)
+        out = [name for name, gone in zip(self.names, flat, strict=True) if gone]
+        notes = (*self.notes, made.note)
+        if out:
+            if len(out) > len(self.names) - 2:
+                what = f"{_gone_words(out)}, and fewer than two columns are left"
+                raise InputError(what, "; leave ", named("whiten"), " out")
+            white = white.select([name for name in self.names if name not in out])
+            notes = (*notes, f"{_gone_words(out)}: left out")
+        return replace(white, notes=notes)
+
     def halves(self, which: int, first: IndexArray, second: IndexArray) -> Tables:
         """Some rows of one of the tables as the first, and others of it as the second."""
         table = (self.first, self.second)[which]
@@ -126,6 +173,31 @@ class Tables:
         )
 
 
+def _gone_words(names: Sequence[str]) -> str:
+    """Say of which columns nothing is left."""
+    return f"{join_names(names)} {'does' if len(names) == 1 else 'do'} not vary once the memory of rows is taken out"
+
+
+def _not_whitened(gaps: bool) -> tuple[Part, ...]:
+    """Words about tables whose rows are not whitened."""
+    if gaps:
+        return (
+            named("whiten"),
+            " needs values without gaps; leave rows with gaps out ",
+            using(Option("missing", "drop")),
+            ", or leave ",
+            named("whiten"),
+            " out",
+        )
+    return (
+        "errors are those between units, whatever rows of one have in common; leave ",
+        named("whiten"),
+        " out where ",
+        named("cluster"),
+        " is given",
+    )
+
+
 def align_tables(
     first: Any,
     second: Any,
@@ -136,6 +208,7 @@ def align_tables(
     missing: Missing = "error",
     adjust: Sequence[str] | None = None,
     cluster: str | None = None,
+    whiten: Whitening | None = None,
     labels: tuple[str, str] = ("first", "second"),
 ) -> Tables:
     """Match two tables by column name and check that they can be used.
@@ -150,7 +223,8 @@ def align_tables(
     variables to compare, in this order, and `drop` those to leave out; each has to be in at least one table.
     `adjust` are covariates to take out of all variables, numbers or categories, and `cluster` names what rows
     are nested in; they are no variables, and rows in which they are missing cannot be used; columns that do not
-    vary within units are left out with a note. `missing` "drop" leaves out the rows with missing values and
+    vary within units are left out with a note. `whiten` takes the memory of rows out (see `Tables.whiten`);
+    rows then stand in the order of time. `missing` "drop" leaves out the rows with missing values and
     notes how many. `labels` are what messages call the tables, unless these know their files or groups.
 
     All that is wrong is said in one `InputError`: names that are repeated or differ, values that are not
@@ -164,8 +238,11 @@ def align_tables(
     array([3., 1.])
     """
     check_missing_option(missing)
+    check_whiten(whiten)
+    if whiten is not None and cluster is not None:
+        raise InputError(*_not_whitened(gaps=False))
     shared: list[str] = []
-    named = columns is not None
+    by_name = columns is not None
     if columns is None:
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
@@ -173,11 +250,11 @@ def align_tables(
     chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
     whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
     said = read_labels(seen.sources, adjust, cluster)
-    seen, aside, useless = _sort_out(seen, named)
+    seen, aside, useless = _sort_out(seen, by_name)
     rows = complete_rows(seen, said) if missing != "em" else _known_rows(seen, said)
     kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
     if missing == "drop" and any(some is not None for some in rows):  # what is left may not vary any more
-        fewer, also, wrong = _sort_out(seen.at(kept), named)
+        fewer, also, wrong = _sort_out(seen.at(kept), by_name)
         lost = set(seen.names) - set(fewer.names)
         seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
     found = seen.problems() + useless
@@ -203,7 +280,7 @@ def align_tables(
     if said is not None:
         design, own = make_design(said, (rows[0], rows[1]), labels)
         flat = _flat_within(seen, kept, design)
-        if named or len(flat) > len(seen.names) - 2:
+        if by_name or len(flat) > len(seen.names) - 2:
             raise_problems(_find_explained(flat, design.cluster), () if drop is None else map(str, drop))
         seen, kept = seen.without(flat), _without(seen, kept, flat)
         notes += [f"{_explained_words(flat, design.cluster)}: left out"] * bool(flat) + own
@@ -212,7 +289,8 @@ def align_tables(
     gaps = _gap_note(kept) if missing == "em" else []
     more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting}
     made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
-    return made if named else _without_unit_numbers(made)
+    made = made if by_name else _without_unit_numbers(made)
+    return made if whiten is None else made.whiten(whiten)
 
 
 def _without_unit_numbers(tables: Tables) -> Tables:

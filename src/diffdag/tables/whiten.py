@@ -1,0 +1,234 @@
+"""Rows of time series as rows that are new each time: differences, or what an autoregression does not foresee.
+
+Where noise has a memory, ``e_t = phi_1 e_{t-1} + ... + phi_q e_{t-q} + u_t``, the filter ``phi(L) = 1 - phi_1 L
+- ... - phi_q L^q`` takes it out (Cochrane and Orcutt 1949). If it is the same for all variables it commutes with
+the model: from ``X = B X + a + e`` follows
+
+    phi(L) X = B phi(L) X + phi(1) a + u,
+
+with the same effects, noise that is white, and intercepts times ``phi(1)``, the filter's gain. Filters of each
+variable's own do not commute with effects between variables whose memories differ: a cause then acts through
+some of its earlier values, too, which count as noise of its effect. They are taken where one filter leaves some
+variables with a memory.
+
+The autoregression is fitted to the first table alone, so that what changed has no part in it, as
+
+    x_t - x_{t-1} = c - g x_{t-1} + sum_k d_k (x_{t-k} - x_{t-k-1}) + u_t,     g = phi(1)
+
+(Dickey and Fuller 1979). Least squares overrate g, for one series by ``(1 + 3 phi) / n`` (Kendall 1954), for
+many with a common g by ``(1 + phi) / n`` (Nickell 1981). What is left of a memory makes means seem surer than
+they are, and that what is not quite taken out of a nearly integrated series weighs most: g is taken one standard
+error below its estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag._base.errors import InputError
+from diffdag._base.words import Option, named, plural
+
+Whitening: TypeAlias = Literal["ar", "differences"]
+Kind: TypeAlias = Literal["differences", "common", "own"]
+
+WHITENINGS = ("ar", "differences")
+LONGEST = 3  # lags of an autoregression
+FEWEST = 20  # rows of the first table that it can be fitted to
+ALIKE = 0.01  # level of the test that one autoregression does for all variables
+CAUTION = 1.0  # standard errors that the gain is taken below its estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """A filter for each variable: what is taken off a value are so many times the values before it."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    coefficients: FloatArray  # [lag, variable]
+
+    @property
+    def order(self) -> int:
+        """How many rows before a row take part."""
+        return len(self.coefficients)
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """What levels are multiplied by, for each variable; zero for differences."""
+        gains = 1.0 - self.coefficients.sum(axis=0)
+        return dict(zip(self.names, gains.tolist(), strict=True))
+
+    @property
+    def sees_levels(self) -> bool:
+        """Whether a moved level shows in the rows."""
+        return self.kind != "differences"
+
+    def following(self, places: IndexArray | None, rows: int) -> IndexArray:
+        """The rows of a table that as many rows as it takes come right before; `places` are where rows stood."""
+        if places is None:
+            return np.arange(self.order, rows)
+        reach = places[self.order :] - places[: len(places) - self.order]
+        return np.asarray(np.flatnonzero(reach == self.order) + self.order)
+
+    def apply(self, table: FloatArray, rows: IndexArray) -> FloatArray:
+        """Filter some rows of a table with a column for each variable.
+
+        >>> ramp = np.array([[1.0], [2.0], [4.0], [8.0]])
+        >>> Filter("differences", ("x",), np.ones((1, 1))).apply(ramp, np.arange(1, 4)).ravel()
+        array([1., 2., 4.])
+        """
+        new: FloatArray = table[rows].astype(np.float64)
+        for lag, own in enumerate(self.coefficients, start=1):
+            new -= own * table[rows - lag]
+        return new
+
+    def apply_common(self, table: FloatArray, rows: IndexArray) -> FloatArray:
+        """Filter some rows of any columns, by a filter that is the same for all."""
+        width = table.shape[1]
+        alike = Filter(self.kind, ("",) * width, np.repeat(self.coefficients[:, :1], width, axis=1))
+        return alike.apply(table, rows)
+
+    @property
+    def note(self) -> str:
+        """Say what was done, and what that means for what is reported."""
+        if self.kind == "differences":
+            return (
+                "rows are compared as differences from the row before: effects are the same, noise is that of "
+                "the differences, and levels are gone, so that moved intercepts are not looked for"
+            )
+        if not self.order:
+            return "rows were to be whitened, and those of the first table have no memory: they are as they were"
+        lags = plural(self.order, "row")
+        if self.kind == "common":
+            sums = 1 - next(iter(self.gains.values()))
+            how = f"one autoregression on the {lags} before (coefficients add up to {sums:.2g})"
+        else:
+            gains = list(self.gains.values())
+            how = (
+                f"an autoregression of each variable on up to {lags} before (coefficients add up to "
+                f"{1 - max(gains):.2g} to {1 - min(gains):.2g})"
+            )
+        rough = "" if self.kind == "common" else "; as memories differ, effects are approximate"
+        return (
+            f"rows are whitened by {how}, fitted to the first table and taken out of both: noise is what is new "
+            f"in each row, and intercepts are told as levels{rough}"
+        )
+
+
+def check_whiten(whiten: object) -> None:
+    """Refuse a value of ``whiten=`` that is not known."""
+    if whiten is not None and (not isinstance(whiten, str) or whiten not in WHITENINGS):
+        raise InputError(
+            Option("whiten", whiten), " is not known; use 'ar' or 'differences', or leave ", named("whiten"), " out"
+        )
+
+
+def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, alike: bool = False) -> Filter:
+    """The filter that whitens tables like the first; `alike` if it has to be the same for all variables."""
+    if how == "differences":
+        return Filter("differences", names, np.ones((1, len(names))))
+    if len(first) < FEWEST:
+        raise InputError(
+            f"an autoregression needs at least {FEWEST} rows of the first table, and there are {len(first)}; use ",
+            Option("whiten", "differences"),
+            ", or leave ",
+            named("whiten"),
+            " out",
+        )
+    from scipy.special import chdtrc  # noqa: PLC0415 - bad input is answered before SciPy is loaded
+
+    from diffdag.tables.robust import table_scores  # noqa: PLC0415
+
+    clipped, _ = table_scores(first, first, "winsorised")
+    lags = _Lags.of(clipped, min(LONGEST, len(first) // 10))
+    own = [lags.fit(order) for order in range(lags.longest + 1)]
+    scales = own[1].rss / lags.rows
+    common = [lags.fit(order, scales) for order in range(lags.longest + 1)]
+    pooled = common[int(np.argmin([lags.criterion(fit).sum() for fit in common]))]
+    if not alike:
+        order = max(pooled.order, 1)
+        ratio = lags.rows * float(np.sum(np.log(common[order].rss / own[order].rss)))
+        alike = float(chdtrc((len(names) - 1) * order, max(ratio, 0.0))) > ALIKE
+    if alike:
+        return Filter("common", names, np.repeat(pooled.coefficients(lags.rows), len(names), axis=1))
+    chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
+    every = np.zeros((int(chosen.max()), len(names)))
+    for fit in own[1:]:
+        mine = chosen == fit.order
+        every[: fit.order, mine] = fit.coefficients(lags.rows)[:, mine]
+    return Filter("own", names, every)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lags:
+    """Steps of several series, and what they are regressed on, as sums of products."""
+
+    rows: int
+    longest: int
+    level: FloatArray  # sum of squares of each series around its mean
+    steps: FloatArray  # sum of squares of its steps
+    products: FloatArray  # [variable, regressor, regressor]: minus the level before, and the steps before
+    effects: FloatArray  # [variable, regressor]: products of these with the step
+
+    @classmethod
+    def of(cls, table: FloatArray, longest: int) -> _Lags:
+        steps, n = np.diff(table, axis=0), len(table)
+        before = [-table[longest - 1 : n - 1]]
+        before += [steps[longest - 1 - k : n - 1 - k] for k in range(1, longest)]
+        x = np.stack(before, axis=2)
+        x, y, level = x - x.mean(axis=0), steps[longest - 1 :], table[longest:]
+        y, level = y - y.mean(axis=0), level - level.mean(axis=0)
+        products, effects = np.einsum("tpi,tpj->pij", x, x), np.einsum("tpi,tp->pi", x, y)
+        squares = [np.einsum("tp,tp->p", own, own) for own in (level, y)]
+        return cls(n - longest, longest, squares[0], squares[1], products, effects)
+
+    def fit(self, order: int, scales: FloatArray | None = None) -> _Autoregression:
+        """Least squares, for each series, or with the same coefficients for all with noise of these scales."""
+        if not order:
+            return _Autoregression(0, self.level, np.empty((0, 1)), np.zeros(1), scales is not None)
+        g, h = self.products[:, :order, :order], self.effects[:, :order]
+        weights = np.ones(len(h)) if scales is None else 1 / scales
+        total, sums = g * weights[:, None, None], h * weights[:, None]
+        if scales is not None:
+            total, sums = total.sum(axis=0, keepdims=True), sums.sum(axis=0, keepdims=True)
+        inverse = np.linalg.pinv(total, hermitian=True)
+        theta = np.einsum("pij,pj->pi", inverse, sums)
+        every = np.broadcast_to(theta, h.shape)
+        quadratic = np.einsum("pi,pij,pj->p", every, g, every)
+        rss = self.steps - 2 * np.einsum("pi,pi->p", every, h) + quadratic
+        rss = np.maximum(rss, np.finfo(float).eps * self.level)
+        noise = rss / (self.rows - order - 1) if scales is None else np.ones(1)
+        return _Autoregression(order, rss, theta.T, np.sqrt(noise * inverse[:, 0, 0]), scales is not None)
+
+    def criterion(self, fit: _Autoregression) -> FloatArray:
+        """Schwarz's criterion (1978), for each series; for common coefficients the sum counts."""
+        many = len(fit.rss) if fit.pooled else 1
+        penalty = fit.order * np.log(self.rows * many) / many
+        criterion: FloatArray = self.rows * np.log(fit.rss / self.rows) + penalty
+        return criterion
+
+
+@dataclass(frozen=True, eq=False)
+class _Autoregression:
+    """Steps regressed on the level before and on earlier steps, for each series or for all."""
+
+    order: int
+    rss: FloatArray  # of each series
+    theta: FloatArray  # [regressor, series, or one for all]: the gain, and coefficients of steps
+    error: FloatArray  # of the gain
+    pooled: bool
+
+    def coefficients(self, rows: int) -> FloatArray:
+        """Coefficients of the values before, [lag, series], with a gain that is rather too small."""
+        if not self.order:
+            return self.theta
+        phi = 1 - self.theta[0]
+        bias = (1 + phi if self.pooled else 1 + 3 * phi) / rows
+        gain = np.maximum(self.theta[0] - np.maximum(bias, 0) - CAUTION * self.error, 1 / rows)
+        # x_t = x_{t-1} - g x_{t-1} + sum_k d_k (x_{t-k} - x_{t-k-1})
+        steps = np.vstack([self.theta[1:], np.zeros_like(gain)[None]])
+        lags: FloatArray = np.vstack([1 - gain + steps[0], np.diff(steps, axis=0)])
+        return lags
