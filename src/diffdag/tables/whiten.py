@@ -155,11 +155,11 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
     if alike:
         return Filter("common", names, np.repeat(pooled.coefficients(lags.rows), len(names), axis=1))
     chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
-    every = np.zeros((int(chosen.max()), len(names)))
+    every = np.zeros((lags.longest, len(names)))
     for fit in own[1:]:
         mine = chosen == fit.order
         every[: fit.order, mine] = fit.coefficients(lags.rows)[:, mine]
-    return Filter("own", names, every)
+    return Filter("own", names, every[: chosen.max()])
 
 
 @dataclass(frozen=True, eq=False)
