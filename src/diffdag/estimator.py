@@ -281,8 +281,8 @@ class DifferenceDAG:
         """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
         Covariates that the moments carry are taken out where `adjust` names them. Options that act on rows,
-        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `whiten`, `resamples`, `fdr`,
-        `permutations`, `intervals` and `controls` are refused.
+        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `whiten`, `resamples`,
+        `fdr`, `permutations`, `intervals` and `controls` are refused.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class DifferenceDAG:
         return ModelOptions(**{field.name: getattr(self, field.name) for field in fields(ModelOptions)})
 
     def alignment(self) -> dict[str, Any]:
-        """Return how tables are read: covariates, what rows are nested in, what is done about gaps and memory."""
+        """Return how tables are read: covariates, units of rows, and what is done about gaps and memory."""
         names = ("adjust", "cluster", "missing", "whiten")
         return {name: getattr(self, name) for name in names}
 

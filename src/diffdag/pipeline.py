@@ -580,14 +580,8 @@ def as_levels(means: Sequence[MeanChange], whitened: Filter | None) -> tuple[Mea
     """Changed intercepts in units of the variables, where those of filtered rows are a share of them."""
     if whitened is None:
         return tuple(means)
-    gains, parts = whitened.gains, ("mean_first", "mean_second", "delta", "stderr")
-    return tuple(
-        replace(
-            own,
-            **{part: getattr(own, part) / gains[own.variable] for part in parts if getattr(own, part) is not None},
-        )
-        for own in means
-    )
+    gains = whitened.gains
+    return tuple(own.divided(gains[own.variable]) for own in means)
 
 
 def switch_changes(switched: Sequence[Switched]) -> tuple[SwitchChange, ...]:

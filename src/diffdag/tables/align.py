@@ -36,6 +36,7 @@ Places = tuple[IndexArray | None, IndexArray | None]
 
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
+_WHICH = ("first", "second")
 EXPLAINED = 1e-9  # share of its spread below which nothing is left of a column
 _APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the tables do not share
 
@@ -119,39 +120,32 @@ class Tables:
         """
         if self.gaps or (self.design is not None and self.design.cluster):
             raise InputError(*_not_whitened(self.gaps))
-        covariates = self.design is not None
-        made = make_filter(how, self.first, self.names, alike=covariates)
+        made = make_filter(how, self.first, self.names, alike=self.design is not None)
+        notes = (*self.notes, made.note)
         if not made.order:
-            return replace(self, whitened=made, notes=(*self.notes, made.note))
-        arrays, sizes = (self.first, self.second), (len(self.first), len(self.second))
-        one, two = (made.following(own, n) for own, n in zip(self.places, sizes, strict=True))
-        for rows, n, label in zip((one, two), sizes, ("first", "second"), strict=True):
-            if len(rows) < LEAST_ROWS:
-                raise InputError(
-                    f"{plural(len(rows), 'row')} of {n} in the {label} table "
-                    f"{'has' if len(rows) == 1 else 'have'} {plural(made.order, 'row')} right before, and "
-                    f"whitening needs {LEAST_ROWS}; leave ",
-                    named("whiten"),
-                    " out, or bring more rows",
-                )
-        taken = self.take(one, two)
-        new = [made.apply(array, rows) for array, rows in zip(arrays, (one, two), strict=True)]
-        design = taken.design
-        if design is not None:
-            z = [made.apply_common(own, rows) for own, rows in zip(self.design.covariates, (one, two), strict=True)]
-            design = replace(design, covariates=(z[0], z[1]), compared=design.compared and made.sees_levels)
+            return replace(self, whitened=made, notes=notes)
+        one, two = (
+            _following(made, own, table, label)
+            for own, table, label in zip(self.places, (self.first, self.second), _WHICH, strict=True)
+        )
+        first, second = made.apply(self.first, one), made.apply(self.second, two)
+        design, unseen = None, None if made.sees_levels else Taken((0, 0), (0.0, 0.0))
+        if self.design is not None:
+            z1, z2 = self.design.covariates
+            both = made.apply_common(z1, one), made.apply_common(z2, two)
+            compared = self.design.compared and made.sees_levels
+            design, unseen = replace(self.design.take(one, two), covariates=both, compared=compared), None
         flat = np.zeros(len(self.names), bool)
-        for before, after in zip(arrays, new, strict=True):
+        for before, after in ((self.first, first), (self.second, second)):
             flat |= after.std(axis=0) <= EXPLAINED * before.std(axis=0)
             after.flags.writeable = False
-        unseen = None if made.sees_levels or covariates else Taken((0, 0), (0.0, 0.0))
-        white = replace(taken, first=new[0], second=new[1], design=design, taken=unseen, whitened=made)
+        parts: dict[str, Any] = {"first": first, "second": second, "taken": unseen, "whitened": made}
+        white = replace(self.take(one, two, design), **parts)
         out = [name for name, gone in zip(self.names, flat, strict=True) if gone]
-        notes = (*self.notes, made.note)
+        if len(out) > len(self.names) - 2:
+            less = f"{_gone_words(out)}, and fewer than two columns are left; leave "
+            raise InputError(less, named("whiten"), " out")
         if out:
-            if len(out) > len(self.names) - 2:
-                what = f"{_gone_words(out)}, and fewer than two columns are left"
-                raise InputError(what, "; leave ", named("whiten"), " out")
             white = white.select([name for name in self.names if name not in out])
             notes = (*notes, f"{_gone_words(out)}: left out")
         return replace(white, notes=notes)
@@ -171,6 +165,20 @@ class Tables:
             filled=None if known is None else (known[which], known[which]),
             switched=(),
         )
+
+
+def _following(made: Filter, places: IndexArray | None, table: FloatArray, label: str) -> IndexArray:
+    """The rows of a table that can be filtered; too few are refused."""
+    rows = made.following(places, len(table))
+    if len(rows) < LEAST_ROWS:
+        raise InputError(
+            f"{plural(len(rows), 'row')} of {len(table)} in the {label} table "
+            f"{'has' if len(rows) == 1 else 'have'} {plural(made.order, 'row')} right before, and at least "
+            f"{LEAST_ROWS} are needed to whiten it; leave ",
+            named("whiten"),
+            " out, or bring more rows",
+        )
+    return rows
 
 
 def _gone_words(names: Sequence[str]) -> str:

@@ -1,24 +1,24 @@
 """Rows of time series as rows that are new each time: differences, or what an autoregression does not foresee.
 
-Where noise has a memory, ``e_t = phi_1 e_{t-1} + ... + phi_q e_{t-q} + u_t``, the filter ``phi(L) = 1 - phi_1 L
-- ... - phi_q L^q`` takes it out (Cochrane and Orcutt 1949). If it is the same for all variables it commutes with
-the model: from ``X = B X + a + e`` follows
+Where noise has a memory, ``e_t = phi_1 e_{t-1} + ... + phi_q e_{t-q} + u_t``, the filter
+``phi(L) = 1 - phi_1 L - ... - phi_q L^q`` takes it out (Cochrane and Orcutt 1949). If it is the same for all
+variables it commutes with the model: from ``X = B X + a + e`` follows
 
     phi(L) X = B phi(L) X + phi(1) a + u,
 
 with the same effects, noise that is white, and intercepts times ``phi(1)``, the filter's gain. Filters of each
 variable's own do not commute with effects between variables whose memories differ: a cause then acts through
-some of its earlier values, too, which count as noise of its effect. They are taken where one filter leaves some
-variables with a memory.
+some of its earlier values, too, which count as noise of its effect. They are taken where one filter leaves
+variables with a memory; where one does for most variables, only the others have filters of their own.
 
 The autoregression is fitted to the first table alone, so that what changed has no part in it, as
 
     x_t - x_{t-1} = c - g x_{t-1} + sum_k d_k (x_{t-k} - x_{t-k-1}) + u_t,     g = phi(1)
 
 (Dickey and Fuller 1979). Least squares overrate g, for one series by ``(1 + 3 phi) / n`` (Kendall 1954), for
-many with a common g by ``(1 + phi) / n`` (Nickell 1981). What is left of a memory makes means seem surer than
-they are, and that what is not quite taken out of a nearly integrated series weighs most: g is taken one standard
-error below its estimate.
+many with a common g by ``(1 + phi) / n`` (Nickell 1981). A memory that is not quite taken out makes means seem
+surer than they are, most of all that of a nearly integrated series: g is taken one standard error below its
+estimate.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from diffdag._base.arrays import FloatArray, IndexArray
+from diffdag._base.arrays import BoolArray, FloatArray, IndexArray
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, named, plural
+from diffdag._base.words import Option, join_names, named, plural
 
 Whitening: TypeAlias = Literal["ar", "differences"]
 Kind: TypeAlias = Literal["differences", "common", "own"]
@@ -38,7 +38,9 @@ Kind: TypeAlias = Literal["differences", "common", "own"]
 WHITENINGS = ("ar", "differences")
 LONGEST = 3  # lags of an autoregression
 FEWEST = 20  # rows of the first table that it can be fitted to
-ALIKE = 0.01  # level of the test that one autoregression does for all variables
+ALIKE = 0.01  # level of the tests that one autoregression does for a variable, and for all of them
+MOST = 0.7  # share of the variables that it has to do for
+ROUNDS = 5
 CAUTION = 1.0  # standard errors that the gain is taken below its estimate
 
 
@@ -49,6 +51,7 @@ class Filter:
     kind: Kind
     names: tuple[str, ...]
     coefficients: FloatArray  # [lag, variable]
+    apart: tuple[str, ...] = ()  # variables that have one of their own beside a common one
 
     @property
     def order(self) -> int:
@@ -67,7 +70,7 @@ class Filter:
         return self.kind != "differences"
 
     def following(self, places: IndexArray | None, rows: int) -> IndexArray:
-        """The rows of a table that as many rows as it takes come right before; `places` are where rows stood."""
+        """The rows of a table with enough rows right before them; `places` are where rows stood."""
         if places is None:
             return np.arange(self.order, rows)
         reach = places[self.order :] - places[: len(places) - self.order]
@@ -100,11 +103,18 @@ class Filter:
                 "the differences, and levels are gone, so that moved intercepts are not looked for"
             )
         if not self.order:
-            return "rows were to be whitened, and those of the first table have no memory: they are as they were"
+            return (
+                "rows were to be whitened, and those of the first table have no memory: they are as they were"
+            )
         lags = plural(self.order, "row")
         if self.kind == "common":
-            sums = 1 - next(iter(self.gains.values()))
-            how = f"one autoregression on the {lags} before (coefficients add up to {sums:.2g})"
+            sums = next(1 - gain for name, gain in self.gains.items() if name not in self.apart)
+            but = (
+                f", and by one of their own for {join_names(self.apart)}, whose memory differs"
+                if self.apart
+                else ""
+            )
+            how = f"one autoregression on up to {lags} before (coefficients add up to {sums:.2g}){but}"
         else:
             gains = list(self.gains.values())
             how = (
@@ -113,17 +123,16 @@ class Filter:
             )
         rough = "" if self.kind == "common" else "; as memories differ, effects are approximate"
         return (
-            f"rows are whitened by {how}, fitted to the first table and taken out of both: noise is what is new "
-            f"in each row, and intercepts are told as levels{rough}"
+            f"rows are whitened by {how}, fitted to the first table and taken out of both: noise is what is "
+            f"new in each row, and intercepts are told as levels{rough}"
         )
 
 
 def check_whiten(whiten: object) -> None:
     """Refuse a value of ``whiten=`` that is not known."""
     if whiten is not None and (not isinstance(whiten, str) or whiten not in WHITENINGS):
-        raise InputError(
-            Option("whiten", whiten), " is not known; use 'ar' or 'differences', or leave ", named("whiten"), " out"
-        )
+        known = " is not known; use 'ar' or 'differences', or leave "
+        raise InputError(Option("whiten", whiten), known, named("whiten"), " out")
 
 
 def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, alike: bool = False) -> Filter:
@@ -132,7 +141,7 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
         return Filter("differences", names, np.ones((1, len(names))))
     if len(first) < FEWEST:
         raise InputError(
-            f"an autoregression needs at least {FEWEST} rows of the first table, and there are {len(first)}; use ",
+            f"an autoregression needs at least {FEWEST} rows of the first table, which has {len(first)}; use ",
             Option("whiten", "differences"),
             ", or leave ",
             named("whiten"),
@@ -146,20 +155,28 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
     lags = _Lags.of(clipped, min(LONGEST, len(first) // 10))
     own = [lags.fit(order) for order in range(lags.longest + 1)]
     scales = own[1].rss / lags.rows
-    common = [lags.fit(order, scales) for order in range(lags.longest + 1)]
-    pooled = common[int(np.argmin([lags.criterion(fit).sum() for fit in common]))]
+    among = np.ones(len(names), bool)
+    pooled = lags.best_common(scales, among)
     if not alike:
-        order = max(pooled.order, 1)
-        ratio = lags.rows * float(np.sum(np.log(common[order].rss / own[order].rss)))
-        alike = float(chdtrc((len(names) - 1) * order, max(ratio, 0.0))) > ALIKE
-    if alike:
-        return Filter("common", names, np.repeat(pooled.coefficients(lags.rows), len(names), axis=1))
+        for _ in range(ROUNDS):
+            order = max(pooled.order, 1)
+            ratios = lags.rows * np.log(pooled.rss / np.minimum(own[order].rss, pooled.rss))
+            among, before = chdtrc(order, ratios) > ALIKE, among
+            if among.mean() < MOST or np.array_equal(among, before):
+                break
+            pooled = lags.best_common(scales, among)
+        freedom = max((int(among.sum()) - 1) * order, 1)
+        if among.mean() < MOST or float(chdtrc(freedom, float(ratios[among].sum()))) <= ALIKE:
+            among = np.zeros(len(names), bool)
     chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
     every = np.zeros((lags.longest, len(names)))
     for fit in own[1:]:
-        mine = chosen == fit.order
+        mine = ~among & (chosen == fit.order)
         every[: fit.order, mine] = fit.coefficients(lags.rows)[:, mine]
-    return Filter("own", names, every[: chosen.max()])
+    every[: pooled.order, among] = pooled.coefficients(lags.rows)
+    longest = int(np.flatnonzero(every.any(axis=1)).max(initial=-1)) + 1
+    apart = tuple(name for name, own_kind in zip(names, among, strict=True) if not own_kind)
+    return Filter("common" if among.any() else "own", names, every[:longest], apart if among.any() else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,23 +202,29 @@ class _Lags:
         squares = [np.einsum("tp,tp->p", own, own) for own in (level, y)]
         return cls(n - longest, longest, squares[0], squares[1], products, effects)
 
-    def fit(self, order: int, scales: FloatArray | None = None) -> _Autoregression:
-        """Least squares, for each series, or with the same coefficients for all with noise of these scales."""
+    def fit(self, order: int, weights: FloatArray | None = None) -> _Autoregression:
+        """Least squares, for each series, or with the same coefficients for all and so much weight of each."""
+        pooled = weights is not None
         if not order:
-            return _Autoregression(0, self.level, np.empty((0, 1)), np.zeros(1), scales is not None)
+            return _Autoregression(0, self.level, np.empty((0, 1)), np.zeros(1), pooled)
         g, h = self.products[:, :order, :order], self.effects[:, :order]
-        weights = np.ones(len(h)) if scales is None else 1 / scales
-        total, sums = g * weights[:, None, None], h * weights[:, None]
-        if scales is not None:
-            total, sums = total.sum(axis=0, keepdims=True), sums.sum(axis=0, keepdims=True)
+        total, sums = g, h
+        if weights is not None:
+            total, sums = np.tensordot(weights, g, 1)[None], (weights @ h)[None]
         inverse = np.linalg.pinv(total, hermitian=True)
         theta = np.einsum("pij,pj->pi", inverse, sums)
         every = np.broadcast_to(theta, h.shape)
         quadratic = np.einsum("pi,pij,pj->p", every, g, every)
         rss = self.steps - 2 * np.einsum("pi,pi->p", every, h) + quadratic
         rss = np.maximum(rss, np.finfo(float).eps * self.level)
-        noise = rss / (self.rows - order - 1) if scales is None else np.ones(1)
-        return _Autoregression(order, rss, theta.T, np.sqrt(noise * inverse[:, 0, 0]), scales is not None)
+        noise = np.ones(1) if pooled else rss / (self.rows - order - 1)
+        return _Autoregression(order, rss, theta.T, np.sqrt(noise * inverse[:, 0, 0]), pooled)
+
+    def best_common(self, scales: FloatArray, among: BoolArray) -> _Autoregression:
+        """Common coefficients of some series, of the best order; the residuals are those of all."""
+        weights = np.where(among, 1 / scales, 0.0)
+        fits = [self.fit(order, weights) for order in range(self.longest + 1)]
+        return min(fits, key=lambda fit: float(self.criterion(fit)[among].sum()))
 
     def criterion(self, fit: _Autoregression) -> FloatArray:
         """Schwarz's criterion (1978), for each series; for common coefficients the sum counts."""

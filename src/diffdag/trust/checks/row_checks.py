@@ -136,9 +136,9 @@ def check_independence(view: View, tables: Tables, *, effective: bool) -> Check:
         remedy = "effective_samples", "auto"
     still = "" if tables.whitened is None else " still"
     says = (
-        f"rows of the {label} table{still} resemble the rows before them, as in a time series or a sorted table: "
-        f"its {n} rows are worth about {share * n:.0f} independent ones, so that chance passes for change more "
-        f"often; use {option_words(*remedy)}, or shuffle rows that were merely sorted"
+        f"rows of the {label} table{still} resemble the rows before them, as in a time series or a sorted "
+        f"table: its {n} rows are worth about {share * n:.0f} independent ones, so that chance passes for "
+        f"change more often; use {option_words(*remedy)}, or shuffle rows that were merely sorted"
     )
     return Check(name, False, says, share, WORTH)
 
@@ -155,10 +155,13 @@ def whitening_helps(tables: Tables) -> bool:
         white = tables.select(tables.names[:WIDEST]).whiten("ar")
     except InputError:
         return False
-    before, after = (
-        min(effective_samples(table) / len(table) for table in (own.first, own.second)) for own in (tables, white)
-    )
+    before, after = (min(_worth(own.first), _worth(own.second)) for own in (tables, white))
     return after >= WHITE and after > before
+
+
+def _worth(table: FloatArray) -> float:
+    """Share of the rows that are worth as much as independent ones."""
+    return effective_samples(table[:LONGEST, :WIDEST]) / min(len(table), LONGEST)
 
 
 def _own_of_first(part: Part, table: FloatArray, view: View, tables: Tables) -> FloatArray:
