@@ -25,7 +25,7 @@ from diffdag._base.checks import check_jobs, check_number, check_option, check_r
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option, named
+from diffdag._base.words import Option, named, option_words
 from diffdag.model.nesting import Units, see_nesting
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
@@ -79,6 +79,7 @@ KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
+FEW_ROWS = 20  # effective ones, below which it is said that they tell little
 SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
@@ -275,6 +276,9 @@ def _counted(tables: Tables, options: ModelOptions, first: Moments, second: Mome
             f"because of {' and '.join(why)}, the {n1} and {n2} rows are worth {first.n} and {second.n} "
             "complete and independent ones"
         )
+    if options.effective_samples == "auto" and min(first.n, second.n) < FEW_ROWS:
+        rest = "" if tables.whitened is not None else f"; {option_words('whiten', 'ar')} may leave more"
+        yield f"rows with so long a memory tell next to nothing, and only large changes can be seen{rest}"
 
 
 def prepare_moments(

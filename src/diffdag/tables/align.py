@@ -183,7 +183,8 @@ def _following(made: Filter, places: IndexArray | None, table: FloatArray, label
 
 def _gone_words(names: Sequence[str]) -> str:
     """Say of which columns nothing is left."""
-    return f"{join_names(names)} {'does' if len(names) == 1 else 'do'} not vary once the memory of rows is taken out"
+    do = "does" if len(names) == 1 else "do"
+    return f"{join_names(names)} {do} not vary once the memory of rows is taken out"
 
 
 def _not_whitened(gaps: bool) -> tuple[Part, ...]:
