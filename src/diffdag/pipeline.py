@@ -60,6 +60,7 @@ from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
 from diffdag.trust.controls import Controls, control_tables
 from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.mechanism_tests import node_tests
 from diffdag.trust.options import Assessment
 from diffdag.trust.permutation import permute_tables
 from diffdag.trust.resampling import Drawing, Kind, NoneFitted, Resamples, check_journal, resample_tables
@@ -552,6 +553,7 @@ def assess(
         settings=settings,
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
         mean_list=as_levels(found.mean_list, tables.whitened),
+        node_tests=node_tests(fit) if fit.method == "order" else (),
         samples=prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
     )
@@ -628,6 +630,7 @@ def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
         settings={**found.settings, **({"adjust": list(prepared.adjust)} if prepared.adjust else {})},
         checks=check_moments_only(fit),
         scatters=edge_scatters(found.edge_list, fit, fit.first, fit.second),
+        node_tests=node_tests(fit) if fit.method == "order" else (),
     )
 
 

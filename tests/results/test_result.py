@@ -510,7 +510,9 @@ class TestNodes:
         assert nodes.index.tolist() == ["k", "h\r", "a", "g", "c", "d", "b", "e", "f"]
         assert nodes.loc["c", "pvalue"] == nodes.loc["d", "pvalue"] == 1e-4
         assert nodes.loc["f", "qvalue"] == 1.0
-        assert nodes.loc["a", "qvalue"] == pytest.approx(1e-9 * 9 / 2)  # of nine, with the switched ones
+        assert nodes.loc["a", "qvalue"] == pytest.approx(
+            1e-9 * 9 / 2 * (1 / np.arange(1, 10)).sum()
+        )  # of nine, with switched ones
         assert (nodes["qvalue"] >= nodes["pvalue"]).all()
 
     def test_confidence_of_a_variable_is_that_of_its_surest_change(self) -> None:

@@ -72,16 +72,19 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
 
 
 def false_discovery_rates(pvalues: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values of Benjamini and Hochberg (1995); what has no p-value is not among the tests.
+    """Adjusted p-values of Benjamini and Yekutieli (2001), which hold however tests depend on each other.
 
-    >>> false_discovery_rates([0.01, 0.04, None, 0.03])
-    [0.03, 0.04, None, 0.04]
+    What has no p-value is not among the tests.
+
+    >>> [rate and round(rate, 3) for rate in false_discovery_rates([0.01, 0.04, None, 0.03])]
+    [0.055, 0.073, None, 0.073]
     """
     known = [k for k, value in enumerate(pvalues) if value is not None]
     values: FloatArray = np.array([pvalues[k] for k in known], dtype=np.float64)
     order = np.argsort(-values, kind="stable")
     ranks = np.arange(len(values), 0, -1)
-    rates = np.minimum.accumulate(values[order] * len(values) / ranks)
+    harmonic = float((1 / ranks).sum())
+    rates = np.minimum.accumulate(values[order] * (harmonic * len(values)) / ranks)
     found: list[float | None] = [None] * len(pvalues)
     for place, rate in zip(order.tolist(), rates.tolist(), strict=True):
         found[known[place]] = min(rate, 1.0)
@@ -89,11 +92,18 @@ def false_discovery_rates(pvalues: Sequence[float | None]) -> list[float | None]
 
 
 def _tests(result: Difference) -> Mapping[str, NodeTest]:
-    """The test of each variable; what is known of a change without direction goes to both of its ends."""
+    """The test of each variable; what is known of a change without direction goes to both of its ends.
+
+    Unless one of them has other changes of its own: then it is the one that explains most.
+    """
     tests = {test.variable: test for test in result.node_tests}
+    own = {
+        change.variable for kind in (result.gain_list, result.noise_list, result.mean_list) for change in kind
+    }
+    own |= {edge.target for edge in result.edge_list if edge.directed and not edge.by_range}
     for edge in result.edge_list:
-        if not edge.directed and edge.source in tests and edge.target in tests:
-            ends = edge.source, edge.target
+        ends = edge.source, edge.target
+        if not edge.directed and not own.intersection(ends) and tests.keys() >= {*ends}:
             best = max((tests[name] for name in ends), key=lambda test: test.evidence or 0.0)
             tests |= {name: NodeTest(name, best.pvalue, best.evidence) for name in ends}
     return tests

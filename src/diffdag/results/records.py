@@ -248,7 +248,7 @@ class Node(_Record):
     intercept: float | None = None  #: change of its intercept, first minus second
     #: Of "nothing about its mechanism changed", given the causal order that was found; see `NodeTest`.
     pvalue: float | None = None
-    #: Smallest false-discovery rate at which it is among the changed variables (Benjamini and Hochberg 1995).
+    #: Smallest false-discovery rate at which it is among the changed variables (Benjamini and Yekutieli 2001).
     qvalue: float | None = None
     confidence: float | None = None  #: probability that its mechanism changed, worked out from resamples
     note: str = ""  #: what else is known of it, such as "switched off in knock-out"

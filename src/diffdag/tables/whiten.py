@@ -7,9 +7,14 @@ variables it commutes with the model: from ``X = B X + a + e`` follows
     phi(L) X = B phi(L) X + phi(1) a + u,
 
 with the same effects, noise that is white, and intercepts times ``phi(1)``, the filter's gain. Filters of each
-variable's own do not commute with effects between variables whose memories differ: a cause then acts through
-some of its earlier values, too, which count as noise of its effect. They are taken where one filter leaves
-variables with a memory; where one does for most variables, only the others have filters of their own.
+variable's own do not commute with effects between variables whose memories differ. But with a diagonal matrix
+``F`` of coefficients of the noise, ``e_t = F e_{t-1} + u_t``, follows
+
+    X_t = A X_{t-1} + w_t,     A = (I - B)^-1 F (I - B),     w = B w + (I - F) a + u:
+
+what a vector autoregression does not foresee has the same effects again (Swanson and Granger 1997), and the
+diagonal of A is that of F. So where one filter leaves variables with a memory, each has its own lags and those
+values of others in the row before that help; where one does for most variables, only the rest have such.
 
 The autoregression is fitted to the first table alone, so that what changed has no part in it, as
 
@@ -41,6 +46,8 @@ FEWEST = 20  # rows of the first table that it can be fitted to
 ALIKE = 0.01  # level of the tests that one autoregression does for a variable, and for all of them
 MOST = 0.7  # share of the variables that it has to do for
 ROUNDS = 5
+MOST_OTHERS = 20  # variables in the row before that take part in the autoregression of another
+RANK = 1e-9  # share of a column's sum of squares that is as good as nothing
 CAUTION = 1.0  # standard errors that the gain is taken below its estimate
 
 
@@ -52,6 +59,9 @@ class Filter:
     names: tuple[str, ...]
     coefficients: FloatArray  # [lag, variable]
     apart: tuple[str, ...] = ()  # variables that have one of their own beside a common one
+    others: FloatArray | None = (
+        None  # what is taken off for other variables in the row before, [other, variable]
+    )
 
     @property
     def order(self) -> int:
@@ -86,6 +96,8 @@ class Filter:
         new: FloatArray = table[rows].astype(np.float64)
         for lag, own in enumerate(self.coefficients, start=1):
             new -= own * table[rows - lag]
+        if self.others is not None:
+            new -= table[rows - 1] @ self.others
         return new
 
     def apply_common(self, table: FloatArray, rows: IndexArray) -> FloatArray:
@@ -118,10 +130,10 @@ class Filter:
         else:
             gains = list(self.gains.values())
             how = (
-                f"an autoregression of each variable on up to {lags} before (coefficients add up to "
-                f"{1 - max(gains):.2g} to {1 - min(gains):.2g})"
+                f"an autoregression of each variable on up to {lags} before (own coefficients add up to "
+                f"{1 - max(gains):.2g} to {1 - min(gains):.2g}), with others that help"
             )
-        rough = "" if self.kind == "common" else "; as memories differ, effects are approximate"
+        rough = "" if self.kind == "common" else "; memories differ, and effects are approximate"
         return (
             f"rows are whitened by {how}, fitted to the first table and taken out of both: noise is what is "
             f"new in each row, and intercepts are told as levels{rough}"
@@ -168,15 +180,54 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
         freedom = max((int(among.sum()) - 1) * order, 1)
         if among.mean() < MOST or float(chdtrc(freedom, float(ratios[among].sum()))) <= ALIKE:
             among = np.zeros(len(names), bool)
-    chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
     every = np.zeros((lags.longest, len(names)))
-    for fit in own[1:]:
-        mine = ~among & (chosen == fit.order)
-        every[: fit.order, mine] = fit.coefficients(lags.rows)[:, mine]
     every[: pooled.order, among] = pooled.coefficients(lags.rows)
-    longest = int(np.flatnonzero(every.any(axis=1)).max(initial=-1)) + 1
-    apart = tuple(name for name, own_kind in zip(names, among, strict=True) if not own_kind)
-    return Filter("common" if among.any() else "own", names, every[:longest], apart if among.any() else ())
+    others = np.zeros((len(names), len(names)) if not among.all() else (0, 0))
+    chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
+    for j in np.flatnonzero(~among).tolist():
+        every[:, j], others[:, j] = _with_others(clipped, j, max(int(chosen[j]), 1), lags.longest)
+    order = int(np.flatnonzero(every.any(axis=1)).max(initial=-1)) + 1
+    apart = tuple(name for name, shared in zip(names, among, strict=True) if not shared) if among.any() else ()
+    kind: Kind = "common" if among.any() else "own"
+    return Filter(kind, names, every[:order], apart, others if others.any() else None)
+
+
+def _with_others(table: FloatArray, j: int, order: int, longest: int) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of a variable's own lags, and of the values of others in the row before, where these help.
+
+    Others are added one by one, the one that explains most first, as long as each gains more than
+    ``log n + log p`` (Chen and Chen 2008, with gamma 1/2).
+    """
+    n, p = len(table), table.shape[1]
+    steps, level = np.diff(table[:, j]), table[:, j]
+    own = [-level[longest - 1 : n - 1], *(steps[longest - 1 - k : n - 1 - k] for k in range(1, order))]
+    y, x = steps[longest - 1 :], np.column_stack(own)
+    y, x, z = y - y.mean(), x - x.mean(axis=0), table[longest - 1 : n - 1]
+    z = z - z.mean(axis=0)
+    rows = len(y)
+    basis = np.linalg.qr(x)[0]
+    left, rest = y - basis @ (basis.T @ y), z - basis @ (basis.T @ z)
+    sizes = np.einsum("tp,tp->p", z, z)
+    added: list[int] = []
+    while len(added) < min(p - 1, MOST_OTHERS, rows // 10):
+        norms = np.einsum("tp,tp->p", rest, rest)
+        gains = np.where(norms > RANK * sizes, (left @ rest) ** 2 / np.maximum(norms, RANK * sizes), 0.0)
+        best, rss = int(np.argmax(gains)), float(left @ left)
+        if rows * -np.log1p(-min(gains[best] / max(rss, np.finfo(float).tiny), 0.999)) <= np.log(rows) + np.log(
+            p
+        ):
+            break
+        added.append(best)
+        way = rest[:, best] / np.sqrt(norms[best])
+        left, rest = left - way * (way @ left), rest - np.outer(way, way @ rest)
+    design = np.column_stack([x, z[:, added]])
+    inverse = np.linalg.pinv(design.T @ design, hermitian=True)
+    theta = inverse @ (design.T @ y)
+    error = np.sqrt(left @ left / (rows - len(theta) - 1) * inverse[0, 0])
+    fit = _Autoregression(order, np.zeros(1), theta[:order, None], np.array([error]), pooled=False)
+    coefficients, others = np.zeros(longest), np.zeros(p)
+    coefficients[:order], others[added] = fit.coefficients(rows)[:, 0], theta[order:]
+    return coefficients, others
 
 
 @dataclass(frozen=True, eq=False)
