@@ -538,16 +538,16 @@ def search_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> Optimum:
     Every direction found is reversed, as in `search_orders`: where the walks begin does not decide it. What the
     means say counts as there.
     """
-    best, met = _walk_near(problem, starts)
+    best, met = walk_near(problem, starts)
     optimum = _reverse_near(problem, best, met)
     if not optimum.best.shifted.any():
         return optimum
-    best, met = _walk_near(problem.free, (optimum.best.order, *starts))
+    best, met = walk_near(problem.free, (optimum.best.order, *starts))
     lost = read_order(problem.free, optimum.best.order).score - best.score
     return optimum if lost <= OVERRULED * problem.p * problem.unit else _reverse_near(problem.free, best, met)
 
 
-def _walk_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> tuple[Found, list[Found]]:
+def walk_near(problem: Landscape, starts: Sequence[Sequence[int]]) -> tuple[Found, list[Found]]:
     """The best order near those of some orders that are best here, and all orders met."""
     orders = dict.fromkeys(tuple(respect_known(start, problem.before)) for start in starts)
     met = sorted((read_order(problem, order, careful=False) for order in orders), key=_score)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -36,7 +36,7 @@ from diffdag.ordersearch.fit import OrderFit, Rows
 from diffdag.ordersearch.mechanisms import MEAN_A, MEAN_B, NOISE_A, NOISE_B
 from diffdag.ordersearch.penalty import Inflation, penalties
 from diffdag.ordersearch.rules import INTERCEPT, VARIANCE
-from diffdag.ordersearch.search import GRAIN, ROUNDING, SWEEPS, Problem, read_order, walk_from
+from diffdag.ordersearch.search import ROUNDING, Problem, read_order, walk_near
 from diffdag.results.records import NodeTest
 from diffdag.tables.moments import Moments
 
@@ -72,8 +72,7 @@ def neutral_order(fit: OrderFit) -> tuple[int, ...]:
     leads to another of the orders that are then as good as the best.
     """
     problem = _strict(fit)
-    how: dict[str, Any] = {"sweeps": SWEEPS, "careful": SWEEPS, "thorough": False, "grain": GRAIN}
-    found = walk_from(problem, fit.structure.order, **how)
+    found, _ = walk_near(problem, [fit.optimum.best.order, *fit.optimum.others])
     rng, before = np.random.default_rng(0), problem.before
     for mover in np.tile(rng.permutation(problem.p), MOVES).tolist():
         rest = [k for k in found.order if k != mover]
