@@ -189,6 +189,7 @@ class Prepared:
     nested: Nested | None = None  # what the rows are nested in; None if they are independent
     # Shares of rows in which two variables were observed, over what the rows count for; None without gaps.
     known_cells: FloatArray | None = None
+    widths: FloatArray | None = None  # what errors of each variable's intercept are multiplied by
     samples: tuple[int, int] | None = None  # rows, where the moments are worth fewer for what was taken out
     adjust: tuple[str, ...] = ()  # covariates that were taken out of moments; those of rows are in their design
 
@@ -239,7 +240,9 @@ def prepare(
         first, second = moments_of(tables, options, screened.members)
     notes = (*tables.notes, *_counted(tables, options, first, second))
     samples = None if tables.taken is None else (len(tables.first), len(tables.second))
-    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples)
+    sizes = len(tables.first), len(tables.second)
+    widths = None if tables.whitened is None else tables.whitened.widths(tables.names, sizes)
+    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples, widths=widths)
     if options.method != "order":
         return prepared
     rows = table_scores(tables.first, tables.second, options.covariance)
@@ -452,6 +455,7 @@ def search(
         None
         if prepared.known_cells is None
         else prepared.known_cells[np.ix_(screened.members, screened.members)],
+        None if prepared.widths is None else prepared.widths[screened.members],
     )
 
 

@@ -183,6 +183,7 @@ class OrderFit:
     units: Units | None = None  # what these are nested in; None if they are independent
     # By how much less than others two variables were observed together, at most 1; None where none has gaps.
     known_cells: FloatArray | None = None
+    mean_widths: FloatArray | None = None  # what errors of intercepts are multiplied by; None for nothing
     method: Literal["order"] = "order"
 
     @property
@@ -285,7 +286,13 @@ class OrderFit:
             self._regressed[i] = self._where_observed(i, made)
         return self._regressed[i]
 
+    def mean_width(self, i: int) -> float:
+        """What errors of the intercept of a variable are multiplied by."""
+        return 1.0 if self.mean_widths is None else float(self.mean_widths[i])
+
     def _where_observed(self, i: int, made: JointRegression) -> JointRegression:
+        if self.mean_widths is not None:
+            made = made.with_mean_errors(self.mean_width(i))
         if self.known_cells is None:
             return made
         return made.where_observed(self._observed(i, i), self.known_cells[i, self.structure.predecessors(i)])
@@ -361,6 +368,7 @@ def fit_samples(
     starts: Sequence[Sequence[str]] = (),
     units: Units | None = None,
     known_cells: FloatArray | None = None,
+    mean_widths: FloatArray | None = None,
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
@@ -371,7 +379,7 @@ def fit_samples(
     if optimum is None and starts and problem.p > FEW and not is_total(before):
         optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells)
+    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells, mean_widths)
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -120,7 +120,7 @@ class Tables:
         """
         if self.gaps or (self.design is not None and self.design.cluster):
             raise InputError(*_not_whitened(self.gaps))
-        made = make_filter(how, self.first, self.names, alike=self.design is not None)
+        made = make_filter(how, self.first, self.second, self.names, alike=self.design is not None)
         notes = (*self.notes, made.note)
         if not made.order:
             return replace(self, whitened=made, notes=notes)

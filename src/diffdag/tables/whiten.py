@@ -22,12 +22,13 @@ The autoregression is fitted to the first table alone, so that what changed has 
 
 (Dickey and Fuller 1979). Least squares overrate g, for one series by ``(1 + 3 phi) / n`` (Kendall 1954), for
 many with a common g by ``(1 + phi) / n`` (Nickell 1981). A memory that is not quite taken out makes means seem
-surer than they are, most of all that of a nearly integrated series: g is taken one standard error below its
-estimate.
+surer than they are: errors of differences of means account for those of the filter, by the leverage that the
+distance between the two means has in its regression.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -46,9 +47,12 @@ FEWEST = 20  # rows of the first table that it can be fitted to
 ALIKE = 0.01  # level of the tests that one autoregression does for a variable, and for all of them
 MOST = 0.7  # share of the variables that it has to do for
 ROUNDS = 5
+OUTLIERS = 0.7  # share of the standard deviation below which clipped values are steps, and no outliers
 MOST_OTHERS = 20  # variables in the row before that take part in the autoregression of another
 RANK = 1e-9  # share of a column's sum of squares that is as good as nothing
-CAUTION = 1.0  # standard errors that the gain is taken below its estimate
+import os
+
+CAUTION = float(os.environ.get("CAUTION", "0"))  # standard errors that the gain is taken below its estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +63,9 @@ class Filter:
     names: tuple[str, ...]
     coefficients: FloatArray  # [lag, variable]
     apart: tuple[str, ...] = ()  # variables that have one of their own beside a common one
-    others: FloatArray | None = (
-        None  # what is taken off for other variables in the row before, [other, variable]
-    )
+    others: FloatArray | None = None  # coefficients of other variables in the row before, [other, variable]
+    # What errors of the coefficients add to the variance of a difference of means, over that of a row.
+    leverage: FloatArray | None = None
 
     @property
     def order(self) -> int:
@@ -78,6 +82,15 @@ class Filter:
     def sees_levels(self) -> bool:
         """Whether a moved level shows in the rows."""
         return self.kind != "differences"
+
+    def widths(self, names: Sequence[str], rows: tuple[int, int]) -> FloatArray:
+        """What errors of the filter multiply those of differences of means by, for some variables."""
+        if self.leverage is None:
+            return np.ones(len(names))
+        place = {name: k for k, name in enumerate(self.names)}
+        own = self.leverage[[place[name] for name in names]]
+        widths: FloatArray = np.sqrt(1 + own / (1 / rows[0] + 1 / rows[1]))
+        return widths
 
     def following(self, places: IndexArray | None, rows: int) -> IndexArray:
         """The rows of a table with enough rows right before them; `places` are where rows stood."""
@@ -147,8 +160,14 @@ def check_whiten(whiten: object) -> None:
         raise InputError(Option("whiten", whiten), known, named("whiten"), " out")
 
 
-def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, alike: bool = False) -> Filter:
-    """The filter that whitens tables like the first; `alike` if it has to be the same for all variables."""
+def make_filter(
+    how: Whitening, first: FloatArray, second: FloatArray, names: tuple[str, ...], *, alike: bool = False
+) -> Filter:
+    """The filter that whitens tables like the first; `alike` if it has to be the same for all variables.
+
+    Of the second table nothing counts but how far its means are from the first: errors of coefficients times
+    that distance are errors of differences between the means of filtered rows.
+    """
     if how == "differences":
         return Filter("differences", names, np.ones((1, len(names))))
     if len(first) < FEWEST:
@@ -164,6 +183,9 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
     from diffdag.tables.robust import table_scores  # noqa: PLC0415
 
     clipped, _ = table_scores(first, first, "winsorised")
+    clipped = np.where(clipped.std(axis=0) < OUTLIERS * first.std(axis=0), first, clipped)
+    scale = clipped.std(axis=0)
+    clipped, away = clipped / scale, (second.mean(axis=0) - first.mean(axis=0)) / scale
     lags = _Lags.of(clipped, min(LONGEST, len(first) // 10))
     own = [lags.fit(order) for order in range(lags.longest + 1)]
     scales = own[1].rss / lags.rows
@@ -182,21 +204,26 @@ def make_filter(how: Whitening, first: FloatArray, names: tuple[str, ...], *, al
             among = np.zeros(len(names), bool)
     every = np.zeros((lags.longest, len(names)))
     every[: pooled.order, among] = pooled.coefficients(lags.rows)
-    others = np.zeros((len(names), len(names)) if not among.all() else (0, 0))
+    taken = np.zeros((len(names), len(names)))
     chosen = np.argmin([lags.criterion(fit) for fit in own], axis=0)
+    leverage = (away * pooled.error[0]) ** 2 / scales
     for j in np.flatnonzero(~among).tolist():
-        every[:, j], others[:, j] = _with_others(clipped, j, max(int(chosen[j]), 1), lags.longest)
+        order = max(int(chosen[j]), 1)
+        every[:, j], taken[:, j], leverage[j] = _with_others(clipped, j, order, lags.longest, away)
+    others = taken * scale / scale[:, None] if taken.any() else None
     order = int(np.flatnonzero(every.any(axis=1)).max(initial=-1)) + 1
     apart = tuple(name for name, shared in zip(names, among, strict=True) if not shared) if among.any() else ()
     kind: Kind = "common" if among.any() else "own"
-    return Filter(kind, names, every[:order], apart, others if others.any() else None)
+    return Filter(kind, names, every[:order], apart, others, leverage)
 
 
-def _with_others(table: FloatArray, j: int, order: int, longest: int) -> tuple[FloatArray, FloatArray]:
+def _with_others(
+    table: FloatArray, j: int, order: int, longest: int, away: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
     """Coefficients of a variable's own lags, and of the values of others in the row before, where these help.
 
     Others are added one by one, the one that explains most first, as long as each gains more than
-    ``log n + log p`` (Chen and Chen 2008, with gamma 1/2).
+    ``log n + log p`` (Chen and Chen 2008, with gamma 1/2). Last comes the leverage of a point so far `away`.
     """
     n, p = len(table), table.shape[1]
     steps, level = np.diff(table[:, j]), table[:, j]
@@ -213,9 +240,8 @@ def _with_others(table: FloatArray, j: int, order: int, longest: int) -> tuple[F
         norms = np.einsum("tp,tp->p", rest, rest)
         gains = np.where(norms > RANK * sizes, (left @ rest) ** 2 / np.maximum(norms, RANK * sizes), 0.0)
         best, rss = int(np.argmax(gains)), float(left @ left)
-        if rows * -np.log1p(-min(gains[best] / max(rss, np.finfo(float).tiny), 0.999)) <= np.log(rows) + np.log(
-            p
-        ):
+        share = min(gains[best] / max(rss, np.finfo(float).tiny), 0.999)
+        if -rows * np.log1p(-share) <= np.log(rows) + np.log(p):
             break
         added.append(best)
         way = rest[:, best] / np.sqrt(norms[best])
@@ -227,7 +253,8 @@ def _with_others(table: FloatArray, j: int, order: int, longest: int) -> tuple[F
     fit = _Autoregression(order, np.zeros(1), theta[:order, None], np.array([error]), pooled=False)
     coefficients, others = np.zeros(longest), np.zeros(p)
     coefficients[:order], others[added] = fit.coefficients(rows)[:, 0], theta[order:]
-    return coefficients, others
+    distance = np.concatenate([[-away[j]], np.zeros(order - 1), away[added]])
+    return coefficients, others, float(distance @ inverse @ distance)
 
 
 @dataclass(frozen=True, eq=False)
