@@ -16,6 +16,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
+from diffdag.model.memory import long_run_ratio
 from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
@@ -287,8 +288,17 @@ class OrderFit:
         return self._regressed[i]
 
     def mean_width(self, i: int) -> float:
-        """What errors of the intercept of a variable are multiplied by."""
-        return 1.0 if self.mean_widths is None else float(self.mean_widths[i])
+        """What errors of the intercept of a variable are multiplied by.
+
+        Where rows were whitened, that is what errors of the filter add, and what is left of a memory in the
+        residual of the variable.
+        """
+        if self.mean_widths is None:
+            return 1.0
+        if i not in self._memories:
+            memory = 1.0 if self.rows is None else long_run_ratio(self.rows, i, self.structure.predecessors(i))
+            self._memories[i] = float(self.mean_widths[i]) * math.sqrt(memory)
+        return self._memories[i]
 
     def _where_observed(self, i: int, made: JointRegression) -> JointRegression:
         if self.mean_widths is not None:
@@ -300,6 +310,10 @@ class OrderFit:
     def _observed(self, i: int, j: int) -> float:
         """By how much less than others two variables were observed together."""
         return 1.0 if self.known_cells is None else float(self.known_cells[i, j])
+
+    @cached_property
+    def _memories(self) -> dict[int, float]:
+        return {}
 
     @cached_property
     def _regressed(self) -> dict[int, JointRegression]:

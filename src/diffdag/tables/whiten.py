@@ -22,7 +22,7 @@ The autoregression is fitted to the first table alone, so that what changed has 
 
 (Dickey and Fuller 1979). Least squares overrate g, for one series by ``(1 + 3 phi) / n`` (Kendall 1954), for
 many with a common g by ``(1 + phi) / n`` (Nickell 1981). A memory that is not quite taken out makes means seem
-surer than they are: errors of differences of means account for those of the filter, by the leverage that the
+surer than they are: g is taken half a standard error below its estimate, and errors of differences of means account for those of the filter, by the leverage that the
 distance between the two means has in its regression.
 """
 
@@ -50,9 +50,7 @@ ROUNDS = 5
 OUTLIERS = 0.7  # share of the standard deviation below which clipped values are steps, and no outliers
 MOST_OTHERS = 20  # variables in the row before that take part in the autoregression of another
 RANK = 1e-9  # share of a column's sum of squares that is as good as nothing
-import os
-
-CAUTION = float(os.environ.get("CAUTION", "0"))  # standard errors that the gain is taken below its estimate
+CAUTION = 0.5  # standard errors that the gain is taken below its estimate
 
 
 @dataclass(frozen=True, eq=False)
