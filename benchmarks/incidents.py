@@ -4,13 +4,13 @@ r"""Metrics of a system before and during a fault: is the culprit first, and how
     python benchmarks/incidents.py --how ar differences effective raw --sets 10
     python benchmarks/incidents.py --wide               200 metrics: time
 
-30 metrics, each with 2 to 4 neighbours on average, 300 rows before and 100 during the fault, in one piece. Noise
-is an autoregression: with coefficient 0.9 for all ("common"), or from 0.5 to 0.98 by metric ("own"). A fifth of
+30 metrics with 2 to 4 neighbours on average, 300 rows before and 100 during the fault, in one piece. Noise is an
+autoregression: with coefficient 0.9 for all ("common"), or from 0.5 to 0.98 by metric ("own"). A fifth of
 the metrics have heavy tails (Student, 4 degrees of freedom), two that nothing depends on are nearly constant:
 rounded to steps of two standard deviations. Effects are 0.3 to 0.9 noise standard deviations of the target for
 one of the source. The fault changes one metric: its intercept by 2 to 4 standard deviations of its noise, one
-effect by 0.5 to 1 towards and past zero, its noise by a factor of 2 to 3, or all effects on it (two or more) by a
-factor of 1.8 to 2.5 or 0 to 0.3.
+effect by 0.5 to 1 towards and past zero, its noise by a factor of 2 to 3, or all effects on it (two or more) by
+a factor of 1.8 to 2.5 or 0 to 0.3.
 
 Written down is in how many data sets the culprit is first in `nodes`, by kind of fault, and in how many quiet
 ones anything is claimed; beside it, the metric with the largest |shift| / sd, or ratio of sds, is the culprit.
@@ -114,7 +114,7 @@ def baselines(one: np.ndarray, two: np.ndarray) -> list[int]:
 
 
 def one_set(task: tuple[int, int, str, str, tuple[str, ...]]) -> list[float]:
-    """For each way: whether the culprit is first, or anything is claimed if nothing changed; errors count -1."""
+    """For each way: is the culprit first, or anything claimed where nothing changed? Errors count -1."""
     seed, number, memory, kind, ways = task
     rng = np.random.default_rng([seed, number, KINDS.index(kind), MEMORIES.index(memory)])
     one, two, culprit = incident(rng, kind, memory)

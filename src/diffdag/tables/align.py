@@ -187,6 +187,17 @@ def _gone_words(names: Sequence[str]) -> str:
     return f"{join_names(names)} {do} not vary once the memory of rows is taken out"
 
 
+def _check_whiten(whiten: object, cluster: object) -> None:
+    """Refuse to whiten in a way that is not known, or rows that are nested."""
+    check_whiten(whiten)
+    if whiten is not None and cluster is not None:
+        raise InputError(*_not_whitened(gaps=False))
+
+
+def _whitened(tables: Tables, whiten: Whitening | None) -> Tables:
+    return tables if whiten is None else tables.whiten(whiten)
+
+
 def _not_whitened(gaps: bool) -> tuple[Part, ...]:
     """Words about tables whose rows are not whitened."""
     if gaps:
@@ -247,9 +258,7 @@ def align_tables(
     array([3., 1.])
     """
     check_missing_option(missing)
-    check_whiten(whiten)
-    if whiten is not None and cluster is not None:
-        raise InputError(*_not_whitened(gaps=False))
+    _check_whiten(whiten, cluster)
     shared: list[str] = []
     by_name = columns is not None
     if columns is None:
@@ -298,8 +307,7 @@ def align_tables(
     gaps = _gap_note(kept) if missing == "em" else []
     more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting}
     made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
-    made = made if by_name else _without_unit_numbers(made)
-    return made if whiten is None else made.whiten(whiten)
+    return _whitened(made if by_name else _without_unit_numbers(made), whiten)
 
 
 def _without_unit_numbers(tables: Tables) -> Tables:

@@ -22,8 +22,9 @@ The autoregression is fitted to the first table alone, so that what changed has 
 
 (Dickey and Fuller 1979). Least squares overrate g, for one series by ``(1 + 3 phi) / n`` (Kendall 1954), for
 many with a common g by ``(1 + phi) / n`` (Nickell 1981). A memory that is not quite taken out makes means seem
-surer than they are: g is taken half a standard error below its estimate, and errors of differences of means account for those of the filter, by the leverage that the
-distance between the two means has in its regression.
+surer than they are: g is taken half a standard error below its estimate, and errors of differences of means
+account for those of the filter, by the leverage that the distance between the two means has in its regression,
+and for what is left of a memory in residuals (`diffdag.model.memory`).
 """
 
 from __future__ import annotations
