@@ -4,8 +4,8 @@ r"""Metrics of a system before and during a fault: is the culprit first, and how
     python benchmarks/incidents.py --how ar differences effective raw --sets 10
     python benchmarks/incidents.py --wide               200 metrics: time
 
-30 metrics with 2 to 4 neighbours on average, 300 rows before and 100 during the fault, in one piece. Noise is an
-autoregression: with coefficient 0.9 for all ("common"), or from 0.5 to 0.98 by metric ("own"). A fifth of
+30 metrics with 2 to 4 neighbours on average, 300 rows before and 100 during the fault, in one piece. Noise is
+an autoregression: with coefficient 0.9 for all ("common"), or from 0.5 to 0.98 by metric ("own"). A fifth of
 the metrics have heavy tails (Student, 4 degrees of freedom), two that nothing depends on are nearly constant:
 rounded to steps of two standard deviations. Effects are 0.3 to 0.9 noise standard deviations of the target for
 one of the source. The fault changes one metric: its intercept by 2 to 4 standard deviations of its noise, one
