@@ -26,7 +26,7 @@ from diffdag._base.checks import check_jobs, check_number, check_option, check_r
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option, named, plural
+from diffdag._base.words import Option, named, option_words, plural
 from diffdag.model.nesting import Units, see_nesting
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
@@ -55,7 +55,9 @@ from diffdag.tables.moments import Moments, check_comparable, check_no_categorie
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.tables.sorting import Switched
+from diffdag.tables.whiten import Filter
 from diffdag.trust.by_unit import effects_by_unit, unit_notes
+from diffdag.trust.checks.row_checks import whitening_helps
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
@@ -85,12 +87,15 @@ KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
+FEW_ROWS = 20  # effective ones, below which it is said that they tell little
 SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
+MEMORY = {"independent rows"}  # one of its two remedies is advised
 REMEDIES = (
     ("covariance", "winsorised", {"outliers", "normality"}),
-    ("effective_samples", "auto", {"independent rows"}),
+    ("effective_samples", "auto", MEMORY),
+    ("whiten", "ar", MEMORY),
 )
 
 
@@ -191,6 +196,7 @@ class Prepared:
     nested: Nested | None = None  # what the rows are nested in; None if they are independent
     # Shares of rows in which two variables were observed, over what the rows count for; None without gaps.
     known_cells: FloatArray | None = None
+    widths: FloatArray | None = None  # what errors of each variable's intercept are multiplied by
     samples: tuple[int, int] | None = None  # rows, where the moments are worth fewer for what was taken out
     adjust: tuple[str, ...] = ()  # covariates that were taken out of moments; those of rows are in their design
 
@@ -241,7 +247,9 @@ def prepare(
         first, second = moments_of(tables, options, screened.members)
     notes = (*tables.notes, *_counted(tables, options, first, second))
     samples = None if tables.taken is None else (len(tables.first), len(tables.second))
-    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples)
+    sizes = len(tables.first), len(tables.second)
+    widths = None if tables.whitened is None else tables.whitened.widths(tables.names, sizes)
+    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples, widths=widths)
     if options.method != "order":
         return prepared
     rows = table_scores(tables.first, tables.second, options.covariance)
@@ -279,6 +287,9 @@ def _counted(tables: Tables, options: ModelOptions, first: Moments, second: Mome
             f"because of {' and '.join(why)}, the {n1} and {n2} rows are worth {first.n} and {second.n} "
             "complete and independent ones"
         )
+    if options.effective_samples == "auto" and min(first.n, second.n) < FEW_ROWS:
+        rest = "" if tables.whitened is not None else f"; {option_words('whiten', 'ar')} may leave more"
+        yield f"rows with so long a memory tell next to nothing, and only large changes can be seen{rest}"
 
 
 def prepare_moments(
@@ -451,6 +462,7 @@ def search(
         None
         if prepared.known_cells is None
         else prepared.known_cells[np.ix_(screened.members, screened.members)],
+        None if prepared.widths is None else prepared.widths[screened.members],
     )
 
 
@@ -542,7 +554,8 @@ def assess(
     design = {} if tables.design is None else tables.design.said
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
-    settings = {**found.settings, **options.knowledge, **design, **covariance, **controls}
+    white = {} if tables.whitened is None else {"whiten": tables.whitened.kind}
+    settings = {**found.settings, **options.knowledge, **design, **white, **covariance, **controls}
     readings = read_edges(fit, rows, options.covariance)
     result = replace(
         found,
@@ -550,6 +563,7 @@ def assess(
         notes=(*prepared.notes, *unit_notes(tables.design, wanted.permuted, options.method), *found.notes),
         settings=settings,
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
+        mean_list=as_levels(found.mean_list, tables.whitened),
         node_tests=node_tests(fit) if fit.method == "order" else (),
         samples=prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
@@ -582,6 +596,14 @@ def assess(
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, shown, scores=ranked))
 
 
+def as_levels(means: Sequence[MeanChange], whitened: Filter | None) -> tuple[MeanChange, ...]:
+    """Changed intercepts in units of the variables, where those of filtered rows are a share of them."""
+    if whitened is None:
+        return tuple(means)
+    gains = whitened.gains
+    return tuple(own.divided(gains[own.variable]) for own in means)
+
+
 def switch_changes(switched: Sequence[Switched]) -> tuple[SwitchChange, ...]:
     """Columns that vary in one condition only, as part of a result."""
     return tuple(SwitchChange.of(own._replace(held=as_text(own.held))) for own in switched)
@@ -592,13 +614,22 @@ def _remedies(
 ) -> Iterator[Check]:
     """Fit again with what failed checks advise, and say what is left of the result."""
     failed = {check.name for check in checks if not check.passed}
+    helps = bool(failed & MEMORY) and whitening_helps(tables)
     for name, value, against in REMEDIES:
-        if failed & against and getattr(options, name) in ("sample", None):
-            seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
-            changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed, name: value}
-            model = replace(Refit.of(options, along).options, **changed)
-            again = search(prepare(tables, model), model).difference
-            yield compare_remedy(result, again, name, value)
+        if not failed & against or getattr(options, name, None) not in ("sample", None):
+            continue
+        if against == MEMORY and helps != (name == "whiten"):
+            continue
+        seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
+        changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed}
+        rows = tables
+        if name == "whiten":
+            rows = tables.whiten("ar")
+        else:
+            changed[name] = value
+        model = replace(Refit.of(options, along).options, **changed)
+        again = search(prepare(rows, model), model).difference
+        yield compare_remedy(result, again, name, value)
 
 
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:

@@ -120,6 +120,11 @@ class JointRegression:
             return self.ratio.pvalue
         return float(equal_variances(self.variance_first / self.variance_second, *(self.worth or self.freedom)))
 
+    def with_mean_errors(self, wide: float) -> JointRegression:
+        """The regression with errors of intercepts that are so many times as large."""
+        one, two = (own.wider(wide) for own in self.shifts)
+        return replace(self, shift=self.shift.wider(wide), shifts=(one, two))
+
     def where_observed(self, own: float, pairs: FloatArray) -> JointRegression:
         """The regression with errors of so many fewer rows, by predecessor, and of its target alone."""
         if own >= 1 and (pairs >= 1).all():

@@ -16,6 +16,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
+from diffdag.model.memory import long_run_ratio
 from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
@@ -183,6 +184,7 @@ class OrderFit:
     units: Units | None = None  # what these are nested in; None if they are independent
     # By how much less than others two variables were observed together, at most 1; None where none has gaps.
     known_cells: FloatArray | None = None
+    mean_widths: FloatArray | None = None  # what errors of intercepts are multiplied by; None for nothing
     method: Literal["order"] = "order"
 
     @property
@@ -285,7 +287,22 @@ class OrderFit:
             self._regressed[i] = self._where_observed(i, made)
         return self._regressed[i]
 
+    def mean_width(self, i: int) -> float:
+        """What errors of the intercept of a variable are multiplied by.
+
+        Where rows were whitened, that is what errors of the filter add, and what is left of a memory in the
+        residual of the variable.
+        """
+        if self.mean_widths is None:
+            return 1.0
+        if i not in self._memories:
+            memory = 1.0 if self.rows is None else long_run_ratio(self.rows, i, self.structure.predecessors(i))
+            self._memories[i] = float(self.mean_widths[i]) * math.sqrt(memory)
+        return self._memories[i]
+
     def _where_observed(self, i: int, made: JointRegression) -> JointRegression:
+        if self.mean_widths is not None:
+            made = made.with_mean_errors(self.mean_width(i))
         if self.known_cells is None:
             return made
         return made.where_observed(self._observed(i, i), self.known_cells[i, self.structure.predecessors(i)])
@@ -293,6 +310,10 @@ class OrderFit:
     def _observed(self, i: int, j: int) -> float:
         """By how much less than others two variables were observed together."""
         return 1.0 if self.known_cells is None else float(self.known_cells[i, j])
+
+    @cached_property
+    def _memories(self) -> dict[int, float]:
+        return {}
 
     @cached_property
     def _regressed(self) -> dict[int, JointRegression]:
@@ -361,6 +382,7 @@ def fit_samples(
     starts: Sequence[Sequence[str]] = (),
     units: Units | None = None,
     known_cells: FloatArray | None = None,
+    mean_widths: FloatArray | None = None,
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
@@ -371,7 +393,7 @@ def fit_samples(
     if optimum is None and starts and problem.p > FEW and not is_total(before):
         optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells)
+    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells, mean_widths)
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
