@@ -504,6 +504,7 @@ def test_parameters_are_stored_and_read_back():
         "forbidden": [("b", "a")],
         "covariance": "spearman",
         "effective_samples": 20.0,
+        "whiten": "ar",
         "max_variables": 7,
         "adjust": ["age"],
         "cluster": "donor",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from diffdag.tables.moments import Moments
     from diffdag.tables.problems import Missing
     from diffdag.tables.robust import Covariance
+    from diffdag.tables.whiten import Whitening
 
 ESTIMATING = "Estimating"
 
@@ -66,6 +67,11 @@ class DifferenceDAG:
     effective_samples : float, pair of float or "auto", optional
         The number of independent rows that each table is worth, where rows are a time series; ``"auto"``
         estimates it from autocorrelations.
+    whiten : {"ar", "differences"}, optional
+        Take the memory of rows out, where these are a time series in the order of time: ``"ar"`` by an
+        autoregression that is fitted to the first table and taken out of both, one for all variables or, where
+        their memories differ, one for each; ``"differences"`` by differences from the row before, which see no
+        moved levels. What is left counts as independent rows. See `diffdag.tables.whiten`.
     max_variables : int, optional
         ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change;
         200 unless said otherwise, up to 500, and never more than the rows of the smaller table allow.
@@ -141,6 +147,7 @@ class DifferenceDAG:
         forbidden: Sequence[Direction] | None = None,
         covariance: Covariance = "sample",
         effective_samples: float | tuple[float, float] | Literal["auto"] | None = None,
+        whiten: Whitening | None = None,
         max_variables: int | None = None,
         adjust: Sequence[str] | None = None,
         cluster: str | None = None,
@@ -165,6 +172,7 @@ class DifferenceDAG:
         self.forbidden = forbidden
         self.covariance = covariance
         self.effective_samples = effective_samples
+        self.whiten = whiten
         self.max_variables = max_variables
         self.adjust = adjust
         self.cluster = cluster
@@ -229,8 +237,10 @@ class DifferenceDAG:
         Parameters
         ----------
         first, second : array or table
-            One row per observation; the numbers of rows may differ. Of AnnData ``X`` is used, and with
-            ``adata.to_df(layer=...)`` another layer.
+            One row per observation; the numbers of rows may differ. With fewer than 10 rows in one of them and
+            20 or more in the other, only means are compared: ``result_.nodes`` ranks the variables whose own
+            residual moved, and there are no edges (docs/howto/one_sample.md). Of AnnData ``X`` is used, and
+            with ``adata.to_df(layer=...)`` another layer.
         columns, drop : sequence of str, optional
             Which columns to compare, or to leave out. Columns that are constant, count rows, hold times or text
             are left out by themselves, with a note, unless `columns` names them; text with two different values
@@ -254,7 +264,7 @@ class DifferenceDAG:
         """
         called, wanted = check_labels(labels), self.assessment(journal)
         chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
-        tables = align_tables(first, second, **chosen, labels=called, **self.alignment())
+        tables = align_tables(first, second, **chosen, labels=called, few=True, **self.alignment())
         from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
 
         options = self.model_options()
@@ -273,8 +283,8 @@ class DifferenceDAG:
         """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
         Covariates that the moments carry are taken out where `adjust` names them. Options that act on rows,
-        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `resamples`, `fdr`,
-        `permutations`, `intervals` and `controls` are refused.
+        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `whiten`, `resamples`,
+        `fdr`, `permutations`, `intervals` and `controls` are refused.
 
         Parameters
         ----------
@@ -314,8 +324,9 @@ class DifferenceDAG:
         return ModelOptions(**{field.name: getattr(self, field.name) for field in fields(ModelOptions)})
 
     def alignment(self) -> dict[str, Any]:
-        """Return how tables are read: covariates, what rows are nested in, and what is done about gaps."""
-        return {"adjust": self.adjust, "cluster": self.cluster, "missing": self.missing}
+        """Return how tables are read: covariates, units of rows, and what is done about gaps and memory."""
+        names = ("adjust", "cluster", "missing", "whiten")
+        return {name: getattr(self, name) for name in names}
 
     def assessment(self, journal: str | PathLike[str] | None) -> Assessment:
         """Return what a result is examined with, checked."""

@@ -19,21 +19,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.checks import check_jobs, check_number, check_option, check_rng, check_whole
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import ProgressCallback, show_progress
-from diffdag._base.words import Option, named
+from diffdag._base.words import Option, named, option_words, plural
 from diffdag.model.nesting import Units, see_nesting
 from diffdag.model.prior_knowledge import Direction, Tiers, precedence
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import fit as ordersearch
+from diffdag.ordersearch.few_rows import compare_means
 from diffdag.ordersearch.fit import OrderSettings
 from diffdag.ordersearch.null_splits import see_chance
 from diffdag.ordersearch.penalty import NONE, Inflation
-from diffdag.ordersearch.screen import Screened, most_variables, screen, silent
+from diffdag.ordersearch.screen import MOST, Screened, most_variables, screen, silent
 from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
@@ -41,7 +43,8 @@ from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference, as_text
-from diffdag.results.records import Check, Claims, Sensitivity, SwitchChange
+from diffdag.results.nodes import false_discovery_rates
+from diffdag.results.records import Check, Claims, MeanChange, NodeTest, Sensitivity, SwitchChange
 from diffdag.tables.adjust import Nested
 from diffdag.tables.align import Tables
 from diffdag.tables.covariates import adjust_moments
@@ -52,11 +55,14 @@ from diffdag.tables.moments import Moments, check_comparable, check_no_categorie
 from diffdag.tables.problems import check_same_columns
 from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_scores
 from diffdag.tables.sorting import Switched
+from diffdag.tables.whiten import Filter
 from diffdag.trust.by_unit import effects_by_unit, unit_notes
+from diffdag.trust.checks.row_checks import whitening_helps
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
 from diffdag.trust.controls import Controls, control_tables
+from diffdag.trust.explanation import explain_changes
 from diffdag.trust.false_edges import control_false_edges
 from diffdag.trust.mechanism_tests import node_tests
 from diffdag.trust.options import Assessment
@@ -74,16 +80,22 @@ if TYPE_CHECKING:
     from diffdag.trust.fits import Fit
 
 METHODS = ("order", "paper")
+MEANS = "means"  # how a result says that only means were compared
+MOVED = 0.05  # false-discovery rate up to which a mean is said to have moved
+LEAST_PVALUE = 1e-300
 KNOWLEDGE = ("order", "tiers", "required", "forbidden")
 UNCALIBRATED = "confidence is calibrated for the order search; for the paper's method take it as a rank"
 NEARBY = (0.6, 0.8, 1.25, 1.6)  # multiples of the penalty at which the fit is looked at again
 LABELS = ("first", "second")
+FEW_ROWS = 20  # effective ones, below which it is said that they tell little
 SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
 # Options that checks advise: name, value, and the checks.
+MEMORY = {"independent rows"}  # one of its two remedies is advised
 REMEDIES = (
     ("covariance", "winsorised", {"outliers", "normality"}),
-    ("effective_samples", "auto", {"independent rows"}),
+    ("effective_samples", "auto", MEMORY),
+    ("whiten", "ar", MEMORY),
 )
 
 
@@ -184,6 +196,7 @@ class Prepared:
     nested: Nested | None = None  # what the rows are nested in; None if they are independent
     # Shares of rows in which two variables were observed, over what the rows count for; None without gaps.
     known_cells: FloatArray | None = None
+    widths: FloatArray | None = None  # what errors of each variable's intercept are multiplied by
     samples: tuple[int, int] | None = None  # rows, where the moments are worth fewer for what was taken out
     adjust: tuple[str, ...] = ()  # covariates that were taken out of moments; those of rows are in their design
 
@@ -234,7 +247,9 @@ def prepare(
         first, second = moments_of(tables, options, screened.members)
     notes = (*tables.notes, *_counted(tables, options, first, second))
     samples = None if tables.taken is None else (len(tables.first), len(tables.second))
-    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples)
+    sizes = len(tables.first), len(tables.second)
+    widths = None if tables.whitened is None else tables.whitened.widths(tables.names, sizes)
+    prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples, widths=widths)
     if options.method != "order":
         return prepared
     rows = table_scores(tables.first, tables.second, options.covariance)
@@ -272,6 +287,9 @@ def _counted(tables: Tables, options: ModelOptions, first: Moments, second: Mome
             f"because of {' and '.join(why)}, the {n1} and {n2} rows are worth {first.n} and {second.n} "
             "complete and independent ones"
         )
+    if options.effective_samples == "auto" and min(first.n, second.n) < FEW_ROWS:
+        rest = "" if tables.whitened is not None else f"; {option_words('whiten', 'ar')} may leave more"
+        yield f"rows with so long a memory tell next to nothing, and only large changes can be seen{rest}"
 
 
 def prepare_moments(
@@ -444,6 +462,7 @@ def search(
         None
         if prepared.known_cells is None
         else prepared.known_cells[np.ix_(screened.members, screened.members)],
+        None if prepared.widths is None else prepared.widths[screened.members],
     )
 
 
@@ -535,7 +554,8 @@ def assess(
     design = {} if tables.design is None else tables.design.said
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
-    settings = {**found.settings, **options.knowledge, **design, **covariance, **controls}
+    white = {} if tables.whitened is None else {"whiten": tables.whitened.kind}
+    settings = {**found.settings, **options.knowledge, **design, **white, **covariance, **controls}
     readings = read_edges(fit, rows, options.covariance)
     result = replace(
         found,
@@ -543,6 +563,7 @@ def assess(
         notes=(*prepared.notes, *unit_notes(tables.design, wanted.permuted, options.method), *found.notes),
         settings=settings,
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
+        mean_list=as_levels(found.mean_list, tables.whitened),
         node_tests=node_tests(fit) if fit.method == "order" else (),
         samples=prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
@@ -565,11 +586,22 @@ def assess(
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
+    if fit.method == "order":
+        measured = None if held_out is None else (first, second)
+        result = replace(result, explanations=explain_changes(result, fit, measured))
     if not result.edge_list:
         return result
     shown = rows_to_show((held_out or tables).adjusted, fit.kept, options.covariance, wanted.rows_shown)
     ranked = options.covariance == "spearman"
     return replace(result, scatters=edge_scatters(result.edge_list, fit, first, second, shown, scores=ranked))
+
+
+def as_levels(means: Sequence[MeanChange], whitened: Filter | None) -> tuple[MeanChange, ...]:
+    """Changed intercepts in units of the variables, where those of filtered rows are a share of them."""
+    if whitened is None:
+        return tuple(means)
+    gains = whitened.gains
+    return tuple(own.divided(gains[own.variable]) for own in means)
 
 
 def switch_changes(switched: Sequence[Switched]) -> tuple[SwitchChange, ...]:
@@ -582,20 +614,29 @@ def _remedies(
 ) -> Iterator[Check]:
     """Fit again with what failed checks advise, and say what is left of the result."""
     failed = {check.name for check in checks if not check.passed}
+    helps = bool(failed & MEMORY) and whitening_helps(tables)
     for name, value, against in REMEDIES:
-        if failed & against and getattr(options, name) in ("sample", None):
-            seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
-            changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed, name: value}
-            model = replace(Refit.of(options, along).options, **changed)
-            again = search(prepare(tables, model), model).difference
-            yield compare_remedy(result, again, name, value)
+        if not failed & against or getattr(options, name, None) not in ("sample", None):
+            continue
+        if against == MEMORY and helps != (name == "whiten"):
+            continue
+        seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
+        changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed}
+        rows = tables
+        if name == "whiten":
+            rows = tables.whiten("ar")
+        else:
+            changed[name] = value
+        model = replace(Refit.of(options, along).options, **changed)
+        again = search(prepare(rows, model), model).difference
+        yield compare_remedy(result, again, name, value)
 
 
 def assess_moments(fit: Fit, prepared: Prepared) -> Difference:
     """Add to a fit the checks that need no rows, and the lines that changed."""
     found = fit.difference
     if fit.method == "order":
-        found = add_stand_ins(found, fit)
+        found = replace(add_stand_ins(found, fit), explanations=explain_changes(found, fit))
     return replace(
         found,
         notes=(*prepared.notes, *found.notes, *([ROWS_NEEDED] if found.edge_list else [])),
@@ -704,6 +745,8 @@ def fit_tables(
     tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
 ) -> DifferenceResult:
     """The whole chain for two aligned tables."""
+    if tables.few is not None:
+        return DifferenceResult.of(fit_means(tables, options, wanted, callback))
     wanted = suited(wanted, options, tables)
     held_out = None
     if wanted.intervals is not None:
@@ -715,6 +758,86 @@ def fit_tables(
     fit = search(prepared, options, callback)
     assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
     return DifferenceResult.of(assessed)
+
+
+def fit_means(
+    tables: Tables, options: ModelOptions, wanted: Assessment, callback: ProgressCallback | None = None
+) -> Difference:
+    """Compare the means of few rows with a table of many: which variables' own residuals moved."""
+    few = 1 if tables.few is None else tables.few
+    check_means_only(options, wanted, (len(tables.first), len(tables.second))[few])
+    reference, rows = (tables.first, tables.second) if few == 1 else (tables.second, tables.first)
+    found = compare_means(
+        reference,
+        rows,
+        np.random.default_rng(options.seed),
+        options.precedence(tables.names),
+        in_sequence=options.effective_samples is not None,
+        most=options.max_variables or MOST,
+        progress=callback or silent,
+    )
+    sign = -1.0 if few == 1 else 1.0  # differences are first minus second
+    rates = false_discovery_rates(found.pvalues.tolist())
+    means = tables.first.mean(axis=0), tables.second.mean(axis=0)
+    moved = [k for k, rate in enumerate(rates) if rate is not None and rate <= MOVED]
+    names, p = tables.names, len(tables.names)
+    return Difference(
+        method=MEANS,
+        variables=names,
+        invariant=(),
+        unresolved=(),
+        order=(),
+        edge_list=(),
+        delta_entries=csr_array((p, p)),
+        samples=(len(tables.first), len(tables.second)),
+        settings={"rate": MOVED, **options.knowledge},
+        notes=(*tables.notes, means_note(len(rows), LABELS[few])),
+        mean_list=tuple(
+            MeanChange(
+                names[k],
+                float(means[0][k]),
+                float(means[1][k]),
+                sign * float(found.shifts[k]),
+                float(found.errors[k]),
+                float(found.pvalues[k]),
+            )
+            for k in sorted(moved, key=lambda k: found.pvalues[k])
+        ),
+        node_tests=tuple(
+            NodeTest(name, float(value), -math.log10(max(float(value), LEAST_PVALUE)))
+            for name, value in zip(names, found.pvalues, strict=True)
+        ),
+        switch_list=switch_changes(tables.switched),
+    )
+
+
+def means_note(rows: int, label: str) -> str:
+    """Why there are no edges."""
+    return (
+        f"there are no edges, because {plural(rows, 'row')} in the {label} condition "
+        f"{'tells' if rows == 1 else 'tell'} nothing of how variables depend on each other: means are "
+        "compared, and variables are ranked by the evidence that their own residual moved, over the causal "
+        "orders that the other condition allows"
+    )
+
+
+def check_means_only(options: ModelOptions, wanted: Assessment, rows: int) -> None:
+    """Refuse what takes rows of both conditions, where one has few."""
+    said = f"with {plural(rows, 'row')} in one condition only means are compared; leave "
+    given = [
+        name for name in ("resamples", "fdr", "permutations", "intervals", "controls") if getattr(wanted, name)
+    ]
+    given += [name for name in ("penalty", "threshold") if getattr(options, name) is not None]
+    if options.method != "order":
+        raise InputError(said, Option("method", options.method), " out")
+    if options.covariance != "sample":
+        raise InputError(
+            said,
+            Option("covariance", options.covariance),
+            " out: p-values refer to rows of the other condition, and so account for outliers and heavy tails",
+        )
+    if given:
+        raise InputError(said, named(given[0]), " out")
 
 
 @one_blas_thread()
@@ -743,7 +866,9 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
         return DifferenceResult.of(paper.fit_models(first, second, options.paper_settings()))
     known = options.precedence(first.names)
     before = np.zeros((len(first.names),) * 2, bool) if known is None else known
-    return DifferenceResult.of(ordersearch.fit_models(first, second, before, options.order_settings(None)))
+    fit = ordersearch.fit_exactly(first, second, before, options.order_settings(None))
+    found = ordersearch.compare_models(fit, first, second)
+    return DifferenceResult.of(replace(found, explanations=explain_changes(found, fit, exact=True)))
 
 
 def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:

@@ -19,10 +19,12 @@ from diffdag._base.words import plural
 from diffdag.report import conditions, graphs, text
 from diffdag.results.difference import Difference
 from diffdag.results.differences import Differences
+from diffdag.results.explanation import UNEXPLAINED, explanation_table
 from diffdag.results.json import from_json, nodes_to_csv, to_csv, to_json
 from diffdag.trust.sensitivity import SettingsPath
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -74,6 +76,76 @@ class DifferenceResult(Difference):
     to_sif = graphs.to_sif
     to_causallearn = graphs.to_causallearn
     to_dowhy = graphs.to_dowhy
+
+    def explain(self, target: str) -> pd.DataFrame:
+        """Say why a variable moved: what each changed mechanism accounts for.
+
+        The change of its mean and that of its variance, from the first condition to the second, are attributed
+        to the changed effects, gains, noise variances and intercepts by their Shapley values (Shapley 1953) in
+        the equations along the fitted causal order. All numbers are second minus first, as a movement is;
+        `delta` of the edges is first minus second.
+
+        Parameters
+        ----------
+        target : str
+            The variable.
+
+        Returns
+        -------
+        DataFrame
+            One row per changed mechanism, largest part first, and a last one, ``unexplained``: what the
+            mechanisms leave of the difference that was observed. Columns: ``mechanism``, its ``kind``
+            (``effect``, ``gain``, ``noise`` or ``intercept``); ``mean`` and ``variance``, its part in the
+            change of either, with the ends of 95 % intervals, ``mean_low`` to ``variance_high``. The columns
+            ``mean`` and ``variance`` add up to the observed change. For effects ``direct`` is the change of the
+            effect on the target itself, and ``total`` what the total effect of its source on the target changes
+            by if nothing else does. A mechanism that comes later in the order has zeros. Means are NaN where
+            they cannot be compared.
+
+        Raises
+        ------
+        InputError
+            If there is no such variable, or the method was not ``"order"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import diffdag as dd
+        >>> before, after = np.zeros((3, 3)), np.zeros((3, 3))
+        >>> before[1, 0], before[2, 1] = 1.0, 1.0  # X -> M -> Y
+        >>> after[1, 0], after[2, 1] = 2.0, 1.0
+        >>> about = {"noise_variances": [1, 1, 1], "names": ["X", "M", "Y"], "intercepts": [3, 0, 0]}
+        >>> first, second = (dd.LinearSEM(weights, **about) for weights in (before, after))
+        >>> result = dd.DifferenceDAG().fit_population(first, second).result_
+        >>> result.explain("Y")[["mechanism", "mean", "variance"]].round(3).replace(0.0, 0.0)
+                mechanism  mean  variance
+        0          X -> M   3.0       3.0
+        1  intercept of M   0.0       0.0
+        2     unexplained   0.0       0.0
+        """
+        return explanation_table(self, target)
+
+    def plot_explanation(self, target: str, *, theme: ThemeName = "light") -> Figure:
+        """Draw why a variable moved, as waterfalls from the first condition to the second.
+
+        One panel is for the mean and one for the variance. Each bar is what one changed mechanism adds, with
+        its 95 % interval; the next one begins where it ends. `explain` has the numbers.
+
+        Parameters
+        ----------
+        target : str
+            The variable.
+        theme
+            As for `plot`.
+
+        Returns
+        -------
+        Figure
+            That pyplot does not know about; `.savefig` saves it.
+        """
+        from diffdag.report.plots.waterfall import plot_explanation  # noqa: PLC0415
+
+        return plot_explanation(self, target, theme=theme)
 
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, nodes.csv, graph.graphml and report.html.
@@ -232,6 +304,31 @@ class ConditionsResult(Differences):
         from diffdag.report.html.conditions import render_fragment  # noqa: PLC0415
 
         return render_fragment(self)
+
+    def explain(self, target: str) -> pd.DataFrame:
+        """Say why a variable moved in each comparison: what each changed mechanism accounts for.
+
+        Parameters
+        ----------
+        target : str
+            The variable.
+
+        Returns
+        -------
+        DataFrame
+            One row per mechanism that changed in some comparison, and a last one, ``unexplained``. Columns have
+            two levels: the comparison, as in `matrix`, and the numbers of `DifferenceResult.explain`, second
+            condition minus first. NaN where the mechanism did not change.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        tables = {
+            self.titles[pair]: one.explain(target).drop(columns="kind").set_index("mechanism")
+            for pair, one in self.pairs.items()
+        }
+        whole = pd.concat(tables, axis=1, names=["comparison", "part"])
+        rows = [name for name in whole.index if name != UNEXPLAINED]
+        return whole.loc[[*rows, UNEXPLAINED]]
 
     def plot(self, *, theme: ThemeName = "light") -> Figure:
         """Draw the difference DAG of each comparison, causes on top, variables at the same places in all.

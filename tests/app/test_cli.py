@@ -41,7 +41,7 @@ BAD = {
     "duplicate names": (text(GOOD).replace(b"a,b,c", b"a,b,b"), "'b' appears more than once"),
     "different columns": (text(GOOD).replace(b"a,b,c", b"a,b,d"), "'c' missing in '"),
     "constant columns": (text(GOOD.assign(b=0.1, c=1.0)), "columns 'b' and 'c' are constant in '"),
-    "one row": (text(GOOD.iloc[:1]), "has 1 row"),
+    "no row": (text(GOOD.iloc[:0]), "has 0 rows of data; at least 3 are needed"),
     "one column": (text(GOOD[["a"]]), "has 1 column to compare; at least 2 are needed"),
     "collinear columns": (
         text(GOOD.assign(c=GOOD["a"] + 2 * GOOD["b"])),
@@ -184,6 +184,20 @@ def test_fit_prints_the_summary_and_writes_nothing(pair, tmp_path, monkeypatch, 
     assert cli.run(["fit", str(pair / "first.csv"), str(pair / "second.csv")]) == 0
     assert "edges changed" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fit_takes_one_row_as_second_table(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(100, 4))
+    rows[:, 1] += rows[:, 0]
+    paths = [tmp_path / "before.csv", tmp_path / "during.csv"]
+    pd.DataFrame(rows, columns=list("abcd")).to_csv(paths[0], index=False)
+    pd.DataFrame([[0.0, 9.0, 0.0, 0.0]], columns=list("abcd")).to_csv(paths[1], index=False)
+    assert cli.run(["fit", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
+    assert "Moved by itself: b" in capsys.readouterr().out
+    assert pd.read_csv(tmp_path / "out" / "nodes.csv")["variable"][0] == "b"
+    assert cli.run(["fit", *map(str, paths), "--resamples", "50"]) == 2
+    assert "leave --resamples out" in capsys.readouterr().err
 
 
 def test_json_is_the_only_output_and_equals_the_file(pair, tmp_path, capsys):

@@ -57,6 +57,7 @@ WRONG = [
     ([*FIT, "--forbidden", "a->z"], "--forbidden"),
     ([*FIT, "--tiers", "tiers.txt"], "--tiers"),
     ([*FIT, "--effective-samples", "x"], "--effective-samples"),
+    ([*FIT, "--whiten", "x"], "--whiten x is not known"),
     ([*FIT, "--effective-samples", "1000"], "1000 effective samples"),
     ([*FIT, "--effective-samples", "20", "--permutations", "19"], "--effective-samples"),
     ([*FIT, "--effective-samples", "20", "--intervals", "split"], "split"),

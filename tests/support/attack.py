@@ -276,6 +276,7 @@ MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
     "noise": ("auto", "equal"),
     "covariance": ("sample", "winsorised", "spearman"),
     "effective_samples": (10, (10, 12), "auto"),
+    "whiten": ("ar", "differences"),
     "max_variables": (2, 3),
     "rng": (0, 7),
     "n_jobs": (1,),

@@ -399,10 +399,9 @@ def test_impossible_effective_samples(option, message):
 
 def test_series_worth_less_than_three_rows():
     cycle = np.resize([1, -1], 100)[:, None] + 1e-3 * gaussian(100, 32)
-    with pytest.raises(
-        InputError, match="rows of the first table are not possible; take out trends and cycles"
-    ):
-        table_moments(cycle, cycle, NAMES, effective_samples="auto")
+    assert effective_samples(cycle) < 3
+    for moments in table_moments(cycle, cycle, NAMES, effective_samples="auto"):
+        assert moments.n == 3
 
 
 def test_unknown_covariance():

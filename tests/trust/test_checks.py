@@ -223,6 +223,8 @@ def test_series_are_told_from_independent_rows():
     assert not check.passed
     assert check.value == pytest.approx(0.6, abs=0.12)  # (1 - 0.25) / (1 + 0.25)
     assert checked(*series, effective_samples="auto")["independent rows"].passed
+    assert "whiten" in check.message
+    assert checked(*series, whiten="ar")["independent rows"].passed
     ordered = [table[np.argsort(table[:, 5])] for table in tables]
     assert not checked(*ordered)["independent rows"].passed
 

@@ -146,7 +146,7 @@ def spread_of(
         rows = (rows > 0).astype(float) if alike else rows
         shares.append(rows / rows.sum())
     one, two = (
-        sums * np.sqrt(_factors(own)).reshape((-1,) + (1,) * (sums.ndim - 1))
+        sums * np.sqrt(unit_factors(own)).reshape((-1,) + (1,) * (sums.ndim - 1))
         for sums, own in zip((first, second), shares, strict=True)
     )
     both = one + two
@@ -161,7 +161,7 @@ def spread_of(
         return total, np.where(freedom > 0, total**2 / freedom, 1.0)
 
 
-def _factors(shares: FloatArray) -> FloatArray:
+def unit_factors(shares: FloatArray) -> FloatArray:
     """What squares of contributions are multiplied by, for the pull of a unit on the estimate."""
     own = np.minimum(1 - 2 * shares + float(shares @ shares), 1 - shares)
     factors: FloatArray = 1 / np.maximum(own, LEAST_OWN)

@@ -120,6 +120,11 @@ class JointRegression:
             return self.ratio.pvalue
         return float(equal_variances(self.variance_first / self.variance_second, *(self.worth or self.freedom)))
 
+    def with_mean_errors(self, wide: float) -> JointRegression:
+        """The regression with errors of intercepts that are so many times as large."""
+        one, two = (own.wider(wide) for own in self.shifts)
+        return replace(self, shift=self.shift.wider(wide), shifts=(one, two))
+
     def where_observed(self, own: float, pairs: FloatArray) -> JointRegression:
         """The regression with errors of so many fewer rows, by predecessor, and of its target alone."""
         if own >= 1 and (pairs >= 1).all():
@@ -145,6 +150,56 @@ class JointRegression:
         """Of no change of the k-th coefficient."""
         delta = float(self.first[k] - self.second[k])
         return Estimate(delta, float(self.error_delta[k]), float(self.freedom_delta[k])).pvalue
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """A regression in both conditions, of variables divided by their scale; arrays are by condition."""
+
+    model: _Coefficients
+    scale: FloatArray  # of the predecessors and, last, the target
+    counts: FloatArray  # rows
+    theta: FloatArray
+    variances: FloatArray  # of the noise
+    squares: FloatArray  # residual sums of squares
+    jacobians: FloatArray  # of the coefficients
+    information: FloatArray
+    covariance: FloatArray  # of the parameters, were the noise Gaussian
+
+    @property
+    def weights(self) -> FloatArray:
+        """Coefficients."""
+        return self.model.weights(self.theta)
+
+    @property
+    def freedom(self) -> FloatArray:
+        """Rows that the coefficients leave free."""
+        borne = (self.covariance * self.information).sum(axis=(1, 2))
+        free: FloatArray = np.maximum(self.counts - 1 - borne, 1.0)
+        return free
+
+
+def fit_jointly(
+    first: Moments,
+    second: Moments,
+    target: int,
+    predecessors: Sequence[int],
+    changed: Sequence[int],
+    separate: bool,
+    gain: bool = False,
+) -> JointFit:
+    """Fit the coefficients and noise variances of `regress_jointly`."""
+    index = list(predecessors)
+    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
+    block = np.ix_([*index, target], [*index, target])
+    scatters = np.array([moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)])
+    counts = np.array([first.n, second.n], float)
+    model = _Coefficients(len(index), [index.index(j) for j in changed], gain)
+    theta, variances, rss = _fit(model, scatters, counts, separate)
+    jacobians, k = model.jacobians(theta), model.k
+    information = _information(jacobians, scatters[:, :k, :k]) / variances[:, None, None]
+    covariance = _inverse(information.sum(axis=0))
+    return JointFit(model, scale, counts, theta, variances, rss, jacobians, information, covariance)
 
 
 def regress_jointly(
@@ -173,17 +228,11 @@ def regress_jointly(
     (array([2.15]), array([0.95]), array([0.158]))
     """
     index = list(predecessors)
-    scale = np.sqrt(np.diag(first.scatter) + np.diag(second.scatter))[[*index, target]]
-    block = np.ix_([*index, target], [*index, target])
-    scatters = np.array([moments.scatter[block] / np.outer(scale, scale) for moments in (first, second)])
-    counts = np.array([first.n, second.n], float)
-    model = _Coefficients(len(index), [index.index(j) for j in changed], gain)
-    theta, variances, rss = _fit(model, scatters, counts, separate)
-    jacobians, k = model.jacobians(theta), model.k
-    information = _information(jacobians, scatters[:, :k, :k]) / variances[:, None, None]
-    covariance = _inverse(information.sum(axis=0))
-    freedom = np.maximum(counts - 1 - (covariance * information).sum(axis=(1, 2)), 1.0)
-    weights = model.weights(theta)
+    found = fit_jointly(first, second, target, index, changed, separate, gain)
+    model, scale, counts, k = found.model, found.scale, found.counts, found.model.k
+    theta, variances, rss, weights = found.theta, found.variances, found.squares, found.weights
+    jacobians, information, covariance = found.jacobians, found.information, found.covariance
+    freedom = found.freedom
     seen = None
     if rows is not None:
         steps = [1 if units is not None else 1 + (len(table) - 1) // LONGEST for table in rows]

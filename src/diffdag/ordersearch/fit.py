@@ -16,6 +16,7 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import InputError
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
+from diffdag.model.memory import long_run_ratio
 from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
@@ -183,6 +184,7 @@ class OrderFit:
     units: Units | None = None  # what these are nested in; None if they are independent
     # By how much less than others two variables were observed together, at most 1; None where none has gaps.
     known_cells: FloatArray | None = None
+    mean_widths: FloatArray | None = None  # what errors of intercepts are multiplied by; None for nothing
     method: Literal["order"] = "order"
 
     @property
@@ -285,7 +287,22 @@ class OrderFit:
             self._regressed[i] = self._where_observed(i, made)
         return self._regressed[i]
 
+    def mean_width(self, i: int) -> float:
+        """What errors of the intercept of a variable are multiplied by.
+
+        Where rows were whitened, that is what errors of the filter add, and what is left of a memory in the
+        residual of the variable.
+        """
+        if self.mean_widths is None:
+            return 1.0
+        if i not in self._memories:
+            memory = 1.0 if self.rows is None else long_run_ratio(self.rows, i, self.structure.predecessors(i))
+            self._memories[i] = float(self.mean_widths[i]) * math.sqrt(memory)
+        return self._memories[i]
+
     def _where_observed(self, i: int, made: JointRegression) -> JointRegression:
+        if self.mean_widths is not None:
+            made = made.with_mean_errors(self.mean_width(i))
         if self.known_cells is None:
             return made
         return made.where_observed(self._observed(i, i), self.known_cells[i, self.structure.predecessors(i)])
@@ -293,6 +310,10 @@ class OrderFit:
     def _observed(self, i: int, j: int) -> float:
         """By how much less than others two variables were observed together."""
         return 1.0 if self.known_cells is None else float(self.known_cells[i, j])
+
+    @cached_property
+    def _memories(self) -> dict[int, float]:
+        return {}
 
     @cached_property
     def _regressed(self) -> dict[int, JointRegression]:
@@ -361,6 +382,7 @@ def fit_samples(
     starts: Sequence[Sequence[str]] = (),
     units: Units | None = None,
     known_cells: FloatArray | None = None,
+    mean_widths: FloatArray | None = None,
 ) -> OrderFit:
     """Search over orders of the variables that were kept, of which the moments are.
 
@@ -371,7 +393,7 @@ def fit_samples(
     if optimum is None and starts and problem.p > FEW and not is_total(before):
         optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells)
+    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells, mean_widths)
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -389,6 +411,11 @@ def _among_all(block: FloatArray, members: Sequence[int], p: int) -> csr_array:
 
 def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> Difference:
     """Compare exact models: what is found with as many rows as rounding errors allow to tell apart."""
+    return compare_models(fit_exactly(first, second, before, settings), first, second)
+
+
+def fit_exactly(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> OrderFit:
+    """Search over orders of exact models, taken for samples of so many rows."""
     sigma1, sigma2 = first.covariance(), second.covariance()
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
@@ -401,7 +428,11 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
         Moments(first.names, int(rows), sem.mean(), sigma * int(rows))
         for sem, sigma in ((first, sigma1), (second, sigma2))
     )
-    fit = fit_samples(first.names, one, two, before, settings, Screened(range(p)))
+    return fit_samples(first.names, one, two, before, settings, Screened(range(p)))
+
+
+def compare_models(fit: OrderFit, first: LinearSEM, second: LinearSEM) -> Difference:
+    """The difference of exact models, with their weights where the fit found their changes."""
     changed = first.weights != second.weights
     # Of exact models every effect that a gain multiplies is known, however small.
     multiplied = {(i, j) for i in fit.structure.gains for j in fit.structure.predecessors(i) if changed[i, j]}
@@ -416,7 +447,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
             for edge in model_edges(directed, first, second)
         )
         edges = *exact, *_undirected(fit)
-    edges = with_sizes(edges, first.names, pooled_scale(one, two))
+    edges = with_sizes(edges, first.names, pooled_scale(fit.first, fit.second))
     own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
     # With a gain variances are free, and may be the same.
     noise = [
@@ -430,7 +461,7 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
         variables=first.names,
         delta_entries=csr_array(first.precision() - second.precision()),
         samples=None,
-        settings={**_described(fit), "rows": rows},
+        settings={**_described(fit), "rows": float(fit.first.n)},
         notes=tuple(_notes(fit)),
         gain_list=tuple(
             replace(gain, stderr=0.0, pvalue=None)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from diffdag.results.records import Edge
 
 BY_RANGE = "Explained by a moved range, not counted:"
+RANKED = 5  # variables that are named, where only means were compared
+SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
 INTERNAL = {
@@ -61,6 +63,11 @@ def _claims(
     result: Difference, claimed: Sequence[Edge], arrows: tuple[str, str], name: Callable[[str], str]
 ) -> str:
     """What changed, apart from what moved ranges explain."""
+    if means_only(result):
+        moved = [name(change.variable) for change in result.mean_list]
+        ranked = [name(node.variable) for node in result.node_list[:1]]
+        most = f"; most evidence: {ranked[0]}" if ranked else ""
+        return f"Moved by itself: {_few(moved)}" if moved else f"No change found{most}"
     changed, possible = len(claimed), result.possible
     if not changed:
         noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
@@ -94,7 +101,8 @@ def samples_line(result: Difference) -> str:
     what = f"{len(result.variables)} variables, method {fmt.printable(result.method)}"
     if result.samples is None:
         return f"{first} against {second}, exact models, {what}"
-    return f"{first} ({result.samples[0]:,} rows) against {second} ({result.samples[1]:,} rows), {what}"
+    one, two = (f"{n:,} row{'s' * (n != 1)}" for n in result.samples)
+    return f"{first} ({one}) against {second} ({two}), {what}"
 
 
 def summary(result: Difference) -> str:
@@ -102,6 +110,8 @@ def summary(result: Difference) -> str:
     parts = [headline(result) + "\n" + fmt.wrap(samples_line(result))]
     if result.edge_list:
         parts.append(edge_table(result))
+    elif means_only(result):
+        parts.append(fmt.wrap(ranking_line(result), "  "))
     else:
         first, second = map(fmt.printable, result.labels)
         parts.append(fmt.wrap(f"No edge between {first} and {second} stands out at these settings."))
@@ -128,6 +138,24 @@ def _few(names: Sequence[str], most: int = 3) -> str:
     """Up to three names, or so many, and how many more."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def means_only(result: Difference) -> bool:
+    """Whether one condition had so few rows that only means were compared, and there can be no edges."""
+    return result.method == "means"
+
+
+def ranking_line(result: Difference) -> str:
+    """The variables with most evidence, with their p-values and false-discovery rates."""
+    shown = [
+        f"{fmt.short_name(node.variable)} (p {_chance(node.pvalue)}, q {_chance(node.qvalue)})"
+        for node in result.node_list[:RANKED]
+    ]
+    return f"Ranked by evidence: {', '.join(shown)}"
+
+
+def _chance(value: float | None) -> str:
+    return "unknown" if value is None else "< 0.0001" if value < SMALL else f"= {value:.2g}"
 
 
 def edge_table(result: Difference) -> str:

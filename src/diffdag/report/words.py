@@ -13,10 +13,11 @@ from diffdag.trust.contradictions import LIKELY, contradictions, direction_open,
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
-    from diffdag.results.records import Edge, GainChange, MeanChange, NoiseChange, SwitchChange
+    from diffdag.results.records import Edge, GainChange, MeanChange, Node, NoiseChange, SwitchChange
 
 CONFIDENCE = "confidence: probability that something changed between the two"
 DIRECTION = "direction: that the arrow is right, if so"
+NODES_SHOWN = 40  # variables in the table of those that changed
 SUPPORT = {
     "mechanism": "mechanism, the effect itself changed",
     "range": "range, a moved range explains it as well",
@@ -91,7 +92,11 @@ def difference_words(result: Difference) -> str:
 
 
 def beside_lines(result: Difference) -> Iterator[str]:
-    """Sentences about what changed besides single effects, and which columns may stand in for others."""
+    """Sentences about variables that changed, what else did, and which columns may stand in for others."""
+    rows = [row for row in node_rows(result) if row["variable"] in result.changed_nodes]
+    if rows:
+        shown = [f"{printable(row['variable'])} (q {_equals(row['qvalue'])})" for row in rows]
+        yield f"Variables that changed themselves, most evidence first: {some(shown)}"
     if result.switch_list:
         said = "; ".join(switch_words(change, result.labels) for change in result.switch_list)
         yield f"Varies in one condition only: {said}"
@@ -215,6 +220,47 @@ def pvalue_words(value: float | None) -> str:
     if value is None:
         return ""
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def node_rows(result: Difference) -> list[dict[str, str]]:
+    """Variables that changed, or may have, as cells of a table, most evidence first; none without tests."""
+    if not result.node_tests:
+        return []
+    some = [node for node in result.node_list if node.changed or (node.qvalue or 1.0) <= LIKELY]
+    return [
+        {
+            "variable": node.variable,
+            "said": node_words(node),
+            "pvalue": _chance(node.pvalue),
+            "qvalue": _chance(node.qvalue),
+            "confidence": percent(node.confidence),
+        }
+        for node in some[:NODES_SHOWN]
+    ]
+
+
+def node_words(node: Node) -> str:
+    """What changed of a variable.
+
+    >>> from diffdag.results.records import Node
+    >>> node_words(Node("Mek", True, ("Raf", "PKA"), gain=0.5))
+    'effects of Raf, PKA; gain'
+    """
+    said = [node.note] if node.note else []
+    if node.effects:
+        said.append(f"effect{'s' * (len(node.effects) > 1)} of {some(node.effects)}")
+    said += [what for what in ("gain", "noise", "intercept") if getattr(node, what) is not None]
+    return "; ".join(said) or "something: it cannot be told what"
+
+
+def _chance(value: float | None) -> str:
+    """A probability in a table."""
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.2g}"
+
+
+def _equals(value: str) -> str:
+    """A probability of a table in a sentence."""
+    return value if value.startswith("<") else f"= {value}" if value else "unknown"
 
 
 def evidence_lines(result: Difference) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from diffdag.results import records
+from diffdag.results.explanation import Explanations
 from diffdag.results.nodes import list_nodes
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Difference:
     #: Variables that vary in one condition only, and are not among `variables`; see `nodes`.
     switch_list: tuple[records.SwitchChange, ...] = ()
     node_tests: tuple[records.NodeTest, ...] = ()  #: whether each variable's mechanism changed; see `nodes`
+    #: What each changed mechanism accounts for in the movement of each variable; None if that is not known.
+    explanations: Explanations | None = None
 
     def __post_init__(self) -> None:
         moved = {c.variable for own in (self.gain_list, self.noise_list, self.mean_list) for c in own}
@@ -118,6 +121,8 @@ class Difference:
         switched = [change.variable for change in self.switch_list]
         if len(set(switched)) < len(switched) or set(switched).intersection(self.variables):
             raise ValueError("switched names a variable twice, or one that is compared")
+        if self.explanations is not None:
+            self.explanations.check_names(self.variables)
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
@@ -153,6 +158,11 @@ class Difference:
     def node_list(self) -> tuple[records.Node, ...]:
         """What changed of each variable, those with most evidence first."""
         return list_nodes(self)
+
+    @cached_property
+    def changed_nodes(self) -> frozenset[str]:
+        """Variables whose own mechanism changed; both ends of a change without direction."""
+        return frozenset(node.variable for node in self.node_list if node.changed)
 
     @property
     def nodes(self) -> pd.DataFrame:

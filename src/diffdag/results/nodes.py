@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from diffdag.results.difference import Difference
 
 SCREENED = "not looked at, because the variables were too many"
+BY_RANGE = "a moved range of a cause explains it"
 
 
 def list_nodes(result: Difference) -> tuple[Node, ...]:
@@ -47,14 +48,16 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
     for edge in result.edge_list:
         for target, source in _ends(edge):
             on.setdefault(target, []).append((source, edge))
+    by_range = {edge.target for edge in result.edge_list if edge.by_range}
     ranked = []
     for name in result.variables:
         edges = on.get(name, [])
         gain, noise, mean = gains.get(name), noises.get(name), means.get(name)
         others = [change for change in (gain, noise, mean) if change is not None]
+        changed = bool(edges or others)
         node = Node(
             name,
-            bool(edges or others),
+            changed,
             tuple(source for source, _ in edges),
             None if gain is None else gain.factor,
             None if noise is None else noise.ratio,
@@ -62,7 +65,7 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
             tests[name].pvalue if name in tests else None,
             rates.get(name),
             _confidence([edge for _, edge in edges], others),
-            SCREENED if name in result.screened_out else "",
+            SCREENED if name in result.screened_out else BY_RANGE if name in by_range and not changed else "",
         )
         sure = tests[name].evidence if name in tests else None
         errors = _most_errors([edge for _, edge in edges], others)

@@ -188,6 +188,12 @@ class MeanChange(_Record):
     pvalue: float | None = None  #: of no change, for this variable alone
     confidence: float | None = None  #: probability that the claim is right, worked out from resamples
 
+    def divided(self, gain: float) -> MeanChange:
+        """The change in other units: means and what follows from them divided by a number."""
+        numbers = (self.mean_first, self.mean_second, self.delta, self.stderr)
+        one, two, delta, stderr = (None if own is None else own / gain for own in numbers)
+        return replace(self, mean_first=one, mean_second=two, delta=delta, stderr=stderr)
+
 
 @dataclass(frozen=True)
 class SwitchChange(_Record):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import Option, join_names, option_words, plural
+from diffdag._base.errors import InputError, Problem, raise_problems
+from diffdag._base.words import Option, Part, join_names, named, option_words, plural, table_words, using
 from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
 from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
@@ -23,6 +23,7 @@ from diffdag.tables.problems import (
     LEAST_ROWS,
     Missing,
     check_missing_option,
+    few_condition,
     find_counts,
     find_dependent,
     find_few,
@@ -30,11 +31,13 @@ from diffdag.tables.problems import (
 )
 from diffdag.tables.readers.h5ad import shared_genes
 from diffdag.tables.sorting import Sorted, Switched, find_transposed, notes_of, refused, sort_columns
+from diffdag.tables.whiten import Filter, Whitening, check_whiten, make_filter
 
 Places = tuple[IndexArray | None, IndexArray | None]
 
 _WIDEST = 500  # columns, and products, up to which linear dependence is looked for once there is an error
 _EFFORT = 1e10
+_WHICH = ("first", "second")
 EXPLAINED = 1e-9  # share of its spread below which nothing is left of a column
 _APART = {"row-labels", "no-name", "unmatched"}  # faults of columns that the tables do not share
 
@@ -58,6 +61,8 @@ class Tables:
     taken: Taken | None = None  # what taking them out cost, where that was done
     switched: tuple[Switched, ...] = ()  # columns that vary in one condition only, and are not compared
     nesting: tuple[Nesting, ...] = ()  # columns in whose values rows look nested, where no cluster is given
+    few: int | None = None  # which table, 0 or 1, has so few rows that only means are compared; None for none
+    whitened: Filter | None = None  # what the memory of rows was taken out with; None if it was not
 
     @cached_property
     def adjusted(self) -> Tables:
@@ -109,6 +114,44 @@ class Tables:
             filled=self.known_gaps,
         )
 
+    def whiten(self, how: Whitening) -> Tables:
+        """The tables without the memory of their rows, each by itself; the filter is made for the first.
+
+        Rows that do not have enough others right before them are lost. Columns of which nothing is left are
+        left out with a note.
+        """
+        if self.gaps or (self.design is not None and self.design.cluster):
+            raise InputError(*_not_whitened(self.gaps))
+        made = make_filter(how, self.first, self.second, self.names, alike=self.design is not None)
+        notes = (*self.notes, made.note)
+        if not made.order:
+            return replace(self, whitened=made, notes=notes)
+        one, two = (
+            _following(made, own, table, label)
+            for own, table, label in zip(self.places, (self.first, self.second), _WHICH, strict=True)
+        )
+        first, second = made.apply(self.first, one), made.apply(self.second, two)
+        design, unseen = None, None if made.sees_levels else Taken((0, 0), (0.0, 0.0))
+        if self.design is not None:
+            z1, z2 = self.design.covariates
+            both = made.apply_common(z1, one), made.apply_common(z2, two)
+            compared = self.design.compared and made.sees_levels
+            design, unseen = replace(self.design.take(one, two), covariates=both, compared=compared), None
+        flat = np.zeros(len(self.names), bool)
+        for before, after in ((self.first, first), (self.second, second)):
+            flat |= after.std(axis=0) <= EXPLAINED * before.std(axis=0)
+            after.flags.writeable = False
+        parts: dict[str, Any] = {"first": first, "second": second, "taken": unseen, "whitened": made}
+        white = replace(self.take(one, two, design), **parts)
+        out = [name for name, gone in zip(self.names, flat, strict=True) if gone]
+        if len(out) > len(self.names) - 2:
+            less = f"{_gone_words(out)}, and fewer than two columns are left; leave "
+            raise InputError(less, named("whiten"), " out")
+        if out:
+            white = white.select([name for name in self.names if name not in out])
+            notes = (*notes, f"{_gone_words(out)}: left out")
+        return replace(white, notes=notes)
+
     def halves(self, which: int, first: IndexArray, second: IndexArray) -> Tables:
         """Some rows of one of the tables as the first, and others of it as the second."""
         table = (self.first, self.second)[which]
@@ -126,6 +169,57 @@ class Tables:
         )
 
 
+def _following(made: Filter, places: IndexArray | None, table: FloatArray, label: str) -> IndexArray:
+    """The rows of a table that can be filtered; too few are refused."""
+    rows = made.following(places, len(table))
+    if len(rows) < LEAST_ROWS:
+        raise InputError(
+            f"{plural(len(rows), 'row')} of {len(table)} in the {label} table "
+            f"{'has' if len(rows) == 1 else 'have'} {plural(made.order, 'row')} right before, and at least "
+            f"{LEAST_ROWS} are needed to whiten it; leave ",
+            named("whiten"),
+            " out, or bring more rows",
+        )
+    return rows
+
+
+def _gone_words(names: Sequence[str]) -> str:
+    """Say of which columns nothing is left."""
+    do = "does" if len(names) == 1 else "do"
+    return f"{join_names(names)} {do} not vary once the memory of rows is taken out"
+
+
+def _check_whiten(whiten: object, cluster: object) -> None:
+    """Refuse to whiten in a way that is not known, or rows that are nested."""
+    check_whiten(whiten)
+    if whiten is not None and cluster is not None:
+        raise InputError(*_not_whitened(gaps=False))
+
+
+def _whitened(tables: Tables, whiten: Whitening | None) -> Tables:
+    return tables if whiten is None else tables.whiten(whiten)
+
+
+def _not_whitened(gaps: bool) -> tuple[Part, ...]:
+    """Words about tables whose rows are not whitened."""
+    if gaps:
+        return (
+            named("whiten"),
+            " needs values without gaps; leave rows with gaps out ",
+            using(Option("missing", "drop")),
+            ", or leave ",
+            named("whiten"),
+            " out",
+        )
+    return (
+        "errors are those between units, whatever rows of one have in common; leave ",
+        named("whiten"),
+        " out where ",
+        named("cluster"),
+        " is given",
+    )
+
+
 def align_tables(
     first: Any,
     second: Any,
@@ -136,7 +230,9 @@ def align_tables(
     missing: Missing = "error",
     adjust: Sequence[str] | None = None,
     cluster: str | None = None,
+    whiten: Whitening | None = None,
     labels: tuple[str, str] = ("first", "second"),
+    few: bool = False,
 ) -> Tables:
     """Match two tables by column name and check that they can be used.
 
@@ -150,8 +246,10 @@ def align_tables(
     variables to compare, in this order, and `drop` those to leave out; each has to be in at least one table.
     `adjust` are covariates to take out of all variables, numbers or categories, and `cluster` names what rows
     are nested in; they are no variables, and rows in which they are missing cannot be used; columns that do not
-    vary within units are left out with a note. `missing` "drop" leaves out the rows with missing values and
-    notes how many. `labels` are what messages call the tables, unless these know their files or groups.
+    vary within units are left out with a note. `whiten` takes the memory of rows out (see `Tables.whiten`);
+    rows then stand in the order of time. `missing` "drop" leaves out the rows with missing values and
+    notes how many. `labels` are what messages call the tables, unless these know their files or groups. `few`
+    allows one of them to have few rows, down to one: see `Tables.few`.
 
     All that is wrong is said in one `InputError`: names that are repeated or differ, values that are not
     numeric, missing or infinite, fewer than 3 rows or 2 columns; columns named in `columns` that are constant.
@@ -164,8 +262,9 @@ def align_tables(
     array([3., 1.])
     """
     check_missing_option(missing)
+    _check_whiten(whiten, cluster)
     shared: list[str] = []
-    named = columns is not None
+    by_name = columns is not None
     if columns is None:
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
@@ -173,46 +272,46 @@ def align_tables(
     chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
     whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
     said = read_labels(seen.sources, adjust, cluster)
-    seen, aside, useless = _sort_out(seen, named)
+    sparse = few_condition(*map(len, seen.arrays)) if few else None
+    seen, aside, useless = _sort_out(seen, by_name, sparse)
     rows = complete_rows(seen, said) if missing != "em" else _known_rows(seen, said)
     kept = [array if some is None else array[some] for array, some in zip(seen.arrays, rows, strict=True)]
     if missing == "drop" and any(some is not None for some in rows):  # what is left may not vary any more
-        fewer, also, wrong = _sort_out(seen.at(kept), named)
+        sparse = few_condition(*map(len, kept)) if few else None
+        fewer, also, wrong = _sort_out(seen.at(kept), by_name, sparse)
         lost = set(seen.names) - set(fewer.names)
         seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
     found = seen.problems() + useless
-    enough = all(len(array) >= LEAST_ROWS for array in kept)
-    if missing == "error":
-        costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
-        sizes = [len(array) for array in seen.arrays]
-        found += find_counts("missing", _gaps(seen, said), droppable=enough, lost=costs, rows=sizes)
-    found += _find_flat_or_extreme(seen, kept) if enough else []
+    enough = sparse is not None or all(len(array) >= LEAST_ROWS for array in kept)
+    found += _find_gaps(seen, kept, said, enough) if missing == "error" else []
+    found += _find_flat_or_extreme(seen, kept, sparse) if enough else []
     shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
     left = shared_names - {name for problem in found for name in problem.drop}
     if len(left) < 2:  # to leave out more would not help
         found = [replace(problem, remedies=()) if problem.drop else problem for problem in found]
-    found += _find_few(seen, kept, len(left), missing)
+    found += _find_few(seen, kept, len(left), missing) if sparse is None or len(left) < 2 else []
     if found:
         raise_problems(find_transposed(whole))
-        found += _find_dependent(seen, kept, left)
+        found += _find_dependent(seen, kept, left) if sparse is None else []
         raise_problems(found, () if drop is None else map(str, drop))
-    nesting = () if cluster is not None else find_nesting(seen, aside.of("text"))
+    _check_design(sparse, kept, labels, adjust, cluster)
+    nesting = () if cluster is not None or sparse is not None else find_nesting(seen, aside.of("text"))
     notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
     notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
     design = None
     if said is not None:
         design, own = make_design(said, (rows[0], rows[1]), labels)
         flat = _flat_within(seen, kept, design)
-        if named or len(flat) > len(seen.names) - 2:
+        if by_name or len(flat) > len(seen.names) - 2:
             raise_problems(_find_explained(flat, design.cluster), () if drop is None else map(str, drop))
         seen, kept = seen.without(flat), _without(seen, kept, flat)
         notes += [f"{_explained_words(flat, design.cluster)}: left out"] * bool(flat) + own
     for array in kept:
         array.flags.writeable = False
     gaps = _gap_note(kept) if missing == "em" else []
-    more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting}
+    more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting, "few": sparse}
     made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
-    return made if named else _without_unit_numbers(made)
+    return _whitened(made if by_name else _without_unit_numbers(made), whiten)
 
 
 def _without_unit_numbers(tables: Tables) -> Tables:
@@ -274,12 +373,43 @@ def _gap_note(kept: Sequence[FloatArray]) -> list[str]:
     ]
 
 
-def _sort_out(seen: Inspection, named: bool) -> tuple[Inspection, Sorted, list[Problem]]:
+def _find_gaps(
+    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool
+) -> list[Problem]:
+    """Missing values, where they are an error, and how many rows it would cost to drop them."""
+    costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
+    sizes = [len(array) for array in seen.arrays]
+    return find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+
+
+def _check_design(
+    few: int | None,
+    kept: Sequence[FloatArray],
+    labels: tuple[str, str],
+    adjust: Sequence[str] | None,
+    cluster: str | None,
+) -> None:
+    """Refuse what cannot be taken out of a few rows, or filled in there."""
+    if few is None:
+        return
+    said = f"{table_words(labels[few])} has {plural(len(kept[few]), 'row')}, of which only means are compared; "
+    for name, value in (("adjust", adjust), ("cluster", cluster)):
+        if value:
+            raise InputError(
+                said, "leave ", Option(name, bare=True), " out: take out what it stands for beforehand"
+            )
+    if any(np.isnan(array).any() for array in kept):
+        raise InputError(said, "gaps cannot be filled then; drop rows or columns with missing values")
+
+
+def _sort_out(
+    seen: Inspection, named: bool, few: int | None = None
+) -> tuple[Inspection, Sorted, list[Problem]]:
     """The columns to compare, those that are not, and what is wrong if these are needed.
 
     They are needed if they were asked for by name, and if too few are left without them.
     """
-    aside = sort_columns(seen)
+    aside = sort_columns(seen, few)
     out = {*aside.aside, *(own.variable for own in aside.switched)}
     few = sum(name not in out for name in seen.names) < 2
     wrong = out if few else set(aside.aside) if named else set()
@@ -323,12 +453,17 @@ def _gaps(seen: Inspection, said: Labels | None) -> list[tuple[str, dict[str, in
     return counts
 
 
-def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray]) -> list[Problem]:
-    """Columns that do not vary, or vary too much or too little, within the rows that are left."""
+def _find_flat_or_extreme(seen: Inspection, kept: list[FloatArray], few: int | None) -> list[Problem]:
+    """Columns that do not vary, or vary too much or too little, within the rows that are left.
+
+    Whether they do in the table with `few` rows does not matter.
+    """
     spreads = [
         (known if array is whole else measure(array)).spread
         for array, whole, known in zip(kept, seen.arrays, seen.measures, strict=True)
     ]
+    if few is not None:
+        spreads[few] = np.ones(len(seen.names))
     constant = [[seen.names[k] for k in np.flatnonzero(spread == 0)] for spread in spreads]
     found = find_useless("constant", constant, seen.labels)
     return found + find_extreme_scales(seen.names, spreads, seen.labels)

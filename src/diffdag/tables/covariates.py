@@ -50,11 +50,14 @@ class Adjusted(NamedTuple):
     adjust: tuple[str, ...]  # the covariates, without those that never vary
 
 
-def covariates_of_moments(*, adjust: object, cluster: object, missing: Missing) -> list[str]:
+def covariates_of_moments(
+    *, adjust: object, cluster: object, missing: Missing, whiten: object = None
+) -> list[str]:
     """The covariates that moments are to be adjusted for; what acts on rows is refused."""
     found = design_columns(adjust, None)
-    if cluster is not None:
-        raise InputError(named("cluster"), " needs rows, and only moments are known; leave it out")
+    for name, value in (("cluster", cluster), ("whiten", whiten)):
+        if value is not None:
+            raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     if missing == "em":
         raise InputError(
             Option("missing", "em"),

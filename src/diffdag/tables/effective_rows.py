@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from diffdag._base.arrays import FloatArray
 from diffdag._base.checks import default_names, is_number
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, Part, join_names, using
+from diffdag._base.words import Option, join_names
 from diffdag.tables.moments import Moments
 from diffdag.tables.problems import LEAST_ROWS, check_shape, check_varies
 
@@ -68,23 +68,24 @@ def _autocorrelations(column: FloatArray) -> FloatArray:
 
 
 def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
-    """The value of ``effective_samples=`` as one number for each table."""
+    """The value of ``effective_samples=`` as one number for each table.
+
+    Estimated ones are never less than 3, however long the memory of rows: so few compare two variables, and
+    nearly nothing passes for change.
+    """
     rows = [len(table) for table in series]
     if option is None:
         return [float(n) for n in rows]
     if isinstance(option, str) and option == "auto":
-        counts = [effective_samples(table) for table in series]
-        numbers = using(Option("effective_samples"))
-        remedy: tuple[Part, ...] = ("take out trends and cycles, or give numbers ", numbers)
-    else:
-        counts = list(option) if isinstance(option, Sequence | np.ndarray) else [option, option]
-        remedy = ("give 'auto', a number, or one number for each table, from 3 to the number of rows",)
-        if len(counts) != 2 or not all(is_number(count) for count in counts):
-            raise InputError(Option("effective_samples", option), " is not understood; ", *remedy)
+        return [max(float(LEAST_ROWS), effective_samples(table)) for table in series]
+    counts = list(option) if isinstance(option, Sequence | np.ndarray) else [option, option]
+    remedy = "give 'auto', a number, or one number for each table, from 3 to the number of rows"
+    if len(counts) != 2 or not all(is_number(count) for count in counts):
+        raise InputError(Option("effective_samples", option), " is not understood; ", remedy)
     for count, n, label in zip(counts, rows, ("first", "second"), strict=True):
         if not LEAST_ROWS <= count <= n:
             raise InputError(
-                f"{count:g} effective samples for the {n} rows of the {label} table are not possible; ", *remedy
+                f"{count:g} effective samples for the {n} rows of the {label} table are not possible; ", remedy
             )
     return [float(count) for count in counts]
 

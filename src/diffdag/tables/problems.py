@@ -21,6 +21,8 @@ from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_w
 Missing = Literal["error", "drop", "em"]
 
 LEAST_ROWS = 3  # that a covariance needs
+# With fewer rows than FEW_ROWS in one table and REFERENCE_ROWS in the other, only means are compared.
+FEW_ROWS, REFERENCE_ROWS = 10, 20
 # Numbers with commas, or with anything else between groups of three digits.
 _COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d+)?|[-+]?\d{1,3}([ .'\u00a0\u202f]\d{3})+([.,]\d+)?")
 # Of these, those that a decimal mark alone does not explain.
@@ -195,6 +197,17 @@ def find_few(n: int, p: int, label: str, rows: str = "of data") -> list[Problem]
         what = f"{table} has {plural(n, 'row')} {rows}"
         return [Problem("too-few-rows", what, advice=f"at least {LEAST_ROWS} are needed")]
     return []
+
+
+def few_condition(n1: int, n2: int) -> int | None:
+    """Which of two tables, 0 or 1, has so few rows that only means are compared; None if neither has.
+
+    >>> few_condition(200, 1), few_condition(5, 50), few_condition(200, 10), few_condition(5, 5)
+    (1, 0, None, None)
+    """
+    few = 0 if n1 < n2 else 1
+    least, most = sorted((n1, n2))
+    return few if 1 <= least < FEW_ROWS and most >= REFERENCE_ROWS else None
 
 
 def check_shape(n: int, p: int, label: str) -> None:

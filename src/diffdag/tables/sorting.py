@@ -73,10 +73,16 @@ class Sorted:
         return Sorted(*both, self.more + other.more)
 
 
-def sort_columns(seen: Inspection) -> Sorted:
-    """Find the columns that cannot be compared although nothing is wrong with them."""
+def sort_columns(seen: Inspection, few: int | None = None) -> Sorted:
+    """Find the columns that cannot be compared although nothing is wrong with them.
+
+    `few` is the table, 0 or 1, of which only means are compared, if there is one: it may be constant.
+    """
     aside = {name: _text_reason(text) for name, text in seen.texts.items() if text.numbers is None}
     rows = [len(array) for array in seen.arrays]
+    if few is not None and seen.names:
+        aside |= _flat_reference(seen, 1 - few)
+        return Sorted({report.name: aside[report.name] for report in seen.columns if report.name in aside})
     if min(rows) < LEAST_ROWS or not seen.names:
         return Sorted(aside)
     one, two = seen.measures
@@ -101,6 +107,29 @@ def sort_columns(seen: Inspection) -> Sorted:
     kept = {own.variable for own in sure[:MOST_SWITCHES]}
     aside = {report.name: aside[report.name] for report in seen.columns if report.name in aside}
     return Sorted(aside, tuple(own for own in found if own.variable in kept), len(sure) - len(kept))
+
+
+def _flat_reference(seen: Inspection, which: int) -> dict[str, str]:
+    """Columns that do not vary in the table that others are compared with, count its rows or hold times."""
+    array, own = seen.arrays[which], seen.measures[which]
+    empty = own.gaps == len(array)
+    flat = kinds.common_values(array, own.gaps).flat & (own.infinite == 0) & ~empty
+    found = {seen.names[k]: "empty" for k in np.flatnonzero(empty)}
+    for k in np.flatnonzero(flat).tolist():
+        values = np.unique(_present(seen.arrays[1 - which], k))
+        same = np.array_equal(np.unique(_present(array, k)), values)
+        found[seen.names[k]] = (
+            "constant" if same else "apart" if len(values) == 1 else ("first", "second")[which]
+        )
+    some = {*kinds.orderly(array, array, own.gaps).tolist()}
+    some |= {k for k, name in enumerate(seen.names) if kinds.names_rows(name)}
+    for k in some:
+        name = seen.names[k]
+        if name not in found and name not in seen.texts:
+            values = _present(array, k)
+            kind = kinds.kind_of_numbers(name, values, values)
+            found |= {name: kind} if kind else {}
+    return found
 
 
 def _counters(seen: Inspection, varying: BoolArray) -> dict[str, str]:

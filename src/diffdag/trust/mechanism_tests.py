@@ -58,7 +58,7 @@ def node_tests(fit: OrderFit) -> tuple[NodeTest, ...]:
     rng = np.random.default_rng(0)
     found = {}
     for t, i in enumerate(order):
-        kinds = list(_kinds(fit, along, seen, t, rng))
+        kinds = list(_kinds(fit, along, seen, t, i, rng))
         least = max(kinds, key=lambda own: own.evidence).times(len(kinds))
         found[i] = NodeTest(fit.first.names[i], least.pvalue, least.evidence)
     return tuple(found[i] for i in sorted(found))
@@ -261,9 +261,9 @@ class _RowsAlong:
 
 
 def _kinds(
-    fit: OrderFit, along: _Along, seen: _RowsAlong | None, t: int, rng: np.random.Generator
+    fit: OrderFit, along: _Along, seen: _RowsAlong | None, t: int, i: int, rng: np.random.Generator
 ) -> Iterator[_Tail]:
-    """The tails of changed effects, of a changed variance and of a changed intercept of the t-th variable."""
+    """The tails of changed effects, a changed variance and a changed intercept of i, the t-th variable."""
     free = along.freedom(t)
     if t:
         contrasts, kept = along.contrasts(t), along.kept(t)
@@ -291,7 +291,7 @@ def _kinds(
     if math.isfinite(along.apart):
         value = along.means[t] * math.sqrt(free / along.mean_error(t))
         wide_mean, free_mean = (1.0, free) if seen is None else seen.of_mean()
-        yield _Tail.of_t(value / wide_mean, free_mean)
+        yield _Tail.of_t(value / wide_mean / fit.mean_width(i), free_mean)
     if seen is not None:
         seen.advance()
 

@@ -1,3 +1,11 @@
 """The command line: one file per group of commands."""
 
-from diffdag.app.cli import export, fit, moments, path, serve, simulate  # noqa: F401 - commands register themselves
+from diffdag.app.cli import (  # noqa: F401 - commands register themselves
+    explain,
+    export,
+    fit,
+    moments,
+    path,
+    serve,
+    simulate,
+)

@@ -12,7 +12,7 @@ from diffdag.app.cli.app import MissingRows, refuse, split_names, split_numbers
 if TYPE_CHECKING:
     from diffdag.estimator import DifferenceDAG
 
-ROWS_ONLY = ("covariance", "effective_samples", "cluster")
+ROWS_ONLY = ("covariance", "effective_samples", "cluster", "whiten")
 
 
 def model_options(
@@ -51,6 +51,10 @@ def model_options(
     effective_samples: Annotated[
         str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
     ] = None,
+    whiten: Annotated[
+        str | None,
+        typer.Option(help="Take the memory of a time series out: ar (an autoregression) or differences."),
+    ] = None,
     max_variables: Annotated[
         int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
     ] = None,
@@ -85,6 +89,7 @@ def model_options(
         "forbidden": forbidden or None,
         "covariance": covariance,
         "effective_samples": _rows(effective_samples),
+        "whiten": whiten,
         "max_variables": max_variables,
         "adjust": split_names(adjust),
         "cluster": cluster,

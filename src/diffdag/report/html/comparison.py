@@ -79,6 +79,7 @@ def comparison_context(
             for kind in kinds
         ],
         "hollow": swatch("changed", hollow=True) if any(map(hedged, edges)) else None,
+        "some_changed": bool(places.own),
         "some_unresolved": bool(result.unresolved),
         "with_size": len({edge.magnitude for edge in edges if edge.magnitude is not None}) > 1,
         "standardised": any(edge.size is not None for edge in edges),

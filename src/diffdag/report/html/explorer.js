@@ -283,10 +283,21 @@ function preparePaper(explorers) {
   });
 }
 
+// Why did it move? One variable at a time.
+function addChoice(section) {
+  const [field, choice] = [section.querySelector("label"), section.querySelector("select")];
+  const tables = [...section.querySelectorAll(".moved")];
+  const show = () => tables.forEach((table, k) => { table.hidden = String(k) !== choice.value; });
+  choice.addEventListener("change", show);
+  field.hidden = false;
+  show();
+}
+
 function start() {
   document.body.append(make("div", { id: "tip", hidden: "" }));
   const explorers = [...document.querySelectorAll(".explorer")].map((root) => new Explorer(root));
   document.querySelectorAll("[role=tablist]").forEach(addTabs);
+  document.querySelectorAll(".why").forEach(addChoice);
   preparePaper(explorers);
 }
 

@@ -21,6 +21,7 @@ from diffdag.report.format import kind_words, percent, printable, setting, short
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.units import unit_charts
 from diffdag.report.html.websvg import theme_css
+from diffdag.report.html.why import why_tables, why_words
 from diffdag.report.text import headline, samples_line, shown_settings
 from diffdag.tables.readers.coordinates import check_coordinates
 
@@ -154,6 +155,8 @@ def _context(result: Difference) -> dict[str, Any]:
         "headline": _headline(result),
         "difference": words.difference_words(result),
         "compared": samples_line(result),
+        "nodes": words.node_rows(result),
+        "nodes_sure": any(node.confidence is not None for node in result.node_list),
         "switched": [words.switch_cells(change, result.labels) for change in result.switch_list],
         "gains": [words.gain_cells(result, change) for change in result.gain_list],
         "gains_sure": any(change.confidence is not None for change in result.gain_list),
@@ -162,6 +165,8 @@ def _context(result: Difference) -> dict[str, Any]:
         "means": [words.mean_cells(change) for change in result.mean_list],
         "means_sure": any(change.confidence is not None for change in result.mean_list),
         "unit_charts": unit_charts(result),
+        "why": why_tables(result),
+        "why_words": why_words(result),
         "nested_in": next((effect.nested_in for effect in result.unit_effects), ""),
         "evidence": list(words.evidence_lines(result)),
         "against": list(words.against(result)),

@@ -57,7 +57,14 @@ def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawi
         for (number, edge), stroke in zip(drawn.items(), strokes(drawn.values(), picture.edges), strict=True)
     ]
     boxes = [
-        _node(picture, number, height, " open" * (name in result.unresolved) + " pale" * (name in pale))
+        _node(
+            picture,
+            number,
+            height,
+            " open" * (name in result.unresolved)
+            + " changed" * (name in result.changed_nodes)
+            + " pale" * (name in pale),
+        )
         for number, name in enumerate(picture.names)
     ]
     if not picture.names:
@@ -105,7 +112,18 @@ def theme_css(*, hosts: bool = False) -> Markup:
 
 
 def _variables(theme: Theme) -> str:
-    names = ("background", "ink", "soft", "faint", "box", "open_box", "border", "first", "second")
+    names = (
+        "background",
+        "ink",
+        "soft",
+        "faint",
+        "box",
+        "changed_box",
+        "open_box",
+        "border",
+        "first",
+        "second",
+    )
     colours: dict[str, str] = {name.replace("_", "-"): getattr(theme, name) for name in names}
     return "".join(f"--{name}:{colour};" for name, colour in {**colours, **theme.kinds}.items())
 

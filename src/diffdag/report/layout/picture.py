@@ -35,7 +35,8 @@ MOST_EDGES = 250
 class LegendItem(NamedTuple):
     """A sample in the legend and its words."""
 
-    kind: str  # look of a line, or "unresolved" (a box), "confidence" (a line that fades), "hedged" (a head)
+    # Look of a line, or "unresolved" or "own" (boxes), "confidence" (a line that fades), "hedged" (a head).
+    kind: str
     words: str
     x: float  # left end
     y: float  # bottom of its line, above the foot
@@ -49,6 +50,7 @@ class Picture:
         self.unresolved = set(result.unresolved)
         taking_part = set(ends(self.edges)) | self.unresolved
         self.names = [name for name in causes_first(result) if name in taking_part]
+        self.own = result.changed_nodes.intersection(self.names) - self.unresolved  # changed themselves
         # Lines of text in the variables' boxes, and the boxes' widths and heights.
         self.lines = [_wrapped(name, NAME_CHARACTERS) or [" "] for name in self.names]
         self.sizes = [
@@ -87,6 +89,7 @@ class Picture:
         present = {line_kind(edge) for edge in self.edges}
         words = {kind: line_words(kind) for kind in DASHES if kind in present}
         words |= {"hedged": "direction not sure"} if any(map(hedged, self.edges)) else {}
+        words |= {"own": "changed itself"} if self.own else {}
         words |= {"unresolved": "unresolved"} if self.unresolved else {}
         words |= {"confidence": "paler: less sure"} if min(self.opacities, default=1.0) < 1.0 else {}
         items: list[LegendItem] = []

@@ -37,6 +37,7 @@ class Theme:
     grey: str  # lines of lesser things
     faint: str  # lines that should hardly be seen
     box: str  # of a variable
+    changed_box: str  # of a variable whose own mechanism changed
     open_box: str  # of a variable whose place in the order is open
     border: str  # of boxes
     first: str  # the two conditions
@@ -54,6 +55,7 @@ THEMES: Mapping[str, Theme] = {
         grey="#7A8490",
         faint="#D5DBE1",
         box="#EEF2F6",
+        changed_box="#FBE3CC",
         open_box="#FFFFFF",
         border="#48525E",
         first="#0072B2",
@@ -78,6 +80,7 @@ THEMES: Mapping[str, Theme] = {
         grey="#8C97A4",
         faint="#36414D",
         box="#243040",
+        changed_box="#5A3A1E",
         open_box="#12181F",
         border="#8C97A4",
         first="#62B8F5",

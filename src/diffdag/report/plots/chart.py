@@ -68,8 +68,8 @@ class _QuietAnnotation(QuietText, Annotation):
     """Quiet text with a line to what it names."""
 
 
-def silence_missing_glyphs(*panels: Axes) -> None:
-    """Make the texts of finished axes quiet about characters that the font lacks."""
+def silence_missing_glyphs(*panels: Axes | Figure) -> None:
+    """Make the texts of finished axes or figures quiet about characters that the font lacks."""
     quiet = {Text: QuietText, Annotation: _QuietAnnotation}
     for text in (text for ax in panels for text in ax.findobj(Text)):
         # Titles, names of ticks and of lines are made by matplotlib, so that they have their class already.

@@ -99,7 +99,8 @@ class Brush:
         boxes = zip(picture.names, picture.lines, picture.sizes, picture.layout.centres, strict=True)
         for name, lines, size, centre in boxes:
             seen, (x, y) = 1.0 if name in busy else idle, self._at(centre)
-            self._box((x, y), size, name in result.unresolved, seen)
+            kind = "unresolved" if name in result.unresolved else "own" if name in result.changed_nodes else ""
+            self._box((x, y), size, kind, seen)
             for k, line in enumerate(lines):
                 self.write(line, (x, y + ((len(lines) - 1) / 2 - k) * LINE_HEIGHT), opacity=seen)
 
@@ -131,15 +132,17 @@ class Brush:
         drawn["facecolor"] = self.theme.background if hollow else colour
         self.ax.add_patch(Polygon(arrowhead(tip, base), clip_on=False, joinstyle="miter", **drawn))
 
-    def _box(self, centre: Point, size: tuple[float, float], unresolved: bool, opacity: float = 1.0) -> None:
+    def _box(self, centre: Point, size: tuple[float, float], kind: str, opacity: float = 1.0) -> None:
+        """The box of a variable, of kind "unresolved", "own" (its own mechanism changed), or neither."""
+        colours = {"unresolved": self.theme.open_box, "own": self.theme.changed_box}
         width, height = size
         corner = (centre[0] - width / 2, centre[1] - height / 2)
         style = f"round,pad=0,rounding_size={min(6.0, height / 3)}"
         self.ax.add_patch(
             FancyBboxPatch(
                 corner, width, height, boxstyle=style, edgecolor=self.theme.border, alpha=opacity,
-                facecolor=self.theme.open_box if unresolved else self.theme.box,
-                linestyle=(0, (3, 2)) if unresolved else "solid",
+                facecolor=colours.get(kind, self.theme.box),
+                linestyle=(0, (3, 2)) if kind == "unresolved" else "solid",
                 linewidth=1.1 * self.scale, zorder=2, clip_on=False,
             )
         )  # fmt: skip
@@ -147,8 +150,8 @@ class Brush:
     def sample(self, item: LegendItem) -> None:
         """One item of the legend."""
         x, y = item.x, item.y + LINE_HEIGHT / 2
-        if item.kind == "unresolved":
-            self._box((x + SAMPLE / 2, y), (SAMPLE - 6, LINE_HEIGHT - 2), unresolved=True)
+        if item.kind in ("unresolved", "own"):
+            self._box((x + SAMPLE / 2, y), (SAMPLE - 6, LINE_HEIGHT - 2), item.kind)
         elif item.kind == "confidence":
             for k, opacity in enumerate((1.0, (1 + PALEST) / 2, PALEST)):
                 ends = [(x + k * SAMPLE / 3, y), (x + (k + 1) * SAMPLE / 3, y)]

@@ -17,6 +17,7 @@ from scipy import special
 from scipy.linalg import solve_triangular
 
 from diffdag._base.arrays import FloatArray
+from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
@@ -99,6 +100,9 @@ def kurtosis_test(kurtosis: FloatArray, n: float) -> FloatArray:
 LAGS = 5
 # Rows that are worth this share of independent ones, or more, are as good as independent.
 WORTH = 0.95
+# Whitened rows of which this share counts are nearly independent.
+WHITE = 0.9
+WIDEST = 200  # columns that are looked at
 # Values held by this share of the rows are common: a row made of nothing else may repeat.
 COMMON = 0.05
 # Repeats have to be this much more frequent than chance explains, and that unlikely.
@@ -127,12 +131,37 @@ def check_independence(view: View, tables: Tables, *, effective: bool) -> Check:
         chance = min(item[0] for item in found)
         much = "hardly any" if chance <= limit else "no"
         return Check(name, True, f"rows show {much} memory of the rows before them", chance, limit)
+    remedy = "whiten", "ar"
+    if not whitening_helps(tables):
+        remedy = "effective_samples", "auto"
+    still = "" if tables.whitened is None else " still"
     says = (
-        f"rows of the {label} table resemble the rows before them, as in a time series or a sorted table: its "
-        f"{n} rows are worth about {share * n:.0f} independent ones, so that chance passes for change more "
-        f"often; use {option_words('effective_samples', 'auto')}, or shuffle rows that were merely sorted"
+        f"rows of the {label} table{still} resemble the rows before them, as in a time series or a sorted "
+        f"table: its {n} rows are worth about {share * n:.0f} independent ones, so that chance passes for "
+        f"change more often; use {option_words(*remedy)}, or shuffle rows that were merely sorted"
     )
     return Check(name, False, says, share, WORTH)
+
+
+def whitening_helps(tables: Tables) -> bool:
+    """Whether an autoregression, fitted to the first table, would leave hardly any memory in either.
+
+    Not where rows are whitened already, or nested, or where gaps were filled or covariates taken out: their
+    residuals are not what would be whitened. Of more than 200 columns the first 200 count.
+    """
+    if tables.whitened is not None or tables.design is not None or tables.gaps or tables.taken is not None:
+        return False
+    try:
+        white = tables.select(tables.names[:WIDEST]).whiten("ar")
+    except InputError:
+        return False
+    before, after = (min(_worth(own.first), _worth(own.second)) for own in (tables, white))
+    return after >= WHITE and after > before
+
+
+def _worth(table: FloatArray) -> float:
+    """Share of the rows that are worth as much as independent ones."""
+    return effective_samples(table[:LONGEST, :WIDEST]) / min(len(table), LONGEST)
 
 
 def _own_of_first(part: Part, table: FloatArray, view: View, tables: Tables) -> FloatArray:

@@ -1,0 +1,160 @@
+"""Tests of each variable's mechanism: against regressions written out, and on data with a known change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import diffdag as dd
+from diffdag.trust.mechanism_tests import _Along, _effective_number, _RowsAlong, _Tail
+
+NAMES = ("a", "b", "c", "d")
+WEIGHTS = np.array([[0, 0, 0, 0], [0.8, 0, 0, 0], [0.5, -0.7, 0, 0], [0.6, 0.5, 0.9, 0]], float)
+
+
+def two_tables(
+    rng: np.random.Generator, n: int = 600, weights: Any = None, sds: Any = None, levels: Any = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Samples of a model, and of one with other weights, noise or intercepts."""
+    tables = []
+    for own, sd, level in ((WEIGHTS, np.ones(4), np.zeros(4)), (weights, sds, levels)):
+        b = WEIGHTS if own is None else own
+        noise = rng.standard_normal((n, 4)) * (1.0 if sd is None else sd) + (0.0 if level is None else level)
+        tables.append(pd.DataFrame(noise @ np.linalg.inv(np.eye(4) - b).T, columns=NAMES))
+    return tables[0], tables[1]
+
+
+def pvalues(first: Any, second: Any, **options: Any) -> pd.Series:
+    result = dd.DifferenceDAG(order=list(NAMES), **options).fit(first, second).result_
+    return result.nodes.set_index("variable")["pvalue"]
+
+
+def changed_models() -> dict[str, dict[str, Any]]:
+    effect, gain = WEIGHTS.copy(), WEIGHTS.copy()
+    effect[2, 0] = 0.0
+    gain[2] *= 1.8
+    return {
+        "effect": {"weights": effect},
+        "gain": {"weights": gain},
+        "noise": {"sds": np.array([1, 1, 1.6, 1])},
+        "intercept": {"levels": np.array([0, 0, 0.5, 0])},
+    }
+
+
+@pytest.mark.parametrize("kind", ["effect", "gain", "noise", "intercept"])
+def test_each_kind_of_change_is_seen_where_it_is(kind: str) -> None:
+    found = pvalues(*two_tables(np.random.default_rng(3), **changed_models()[kind]))
+    assert found["c"] < 1e-8
+    assert found.drop("c").min() > 0.01
+
+
+def statistic_of(first: pd.DataFrame, second: pd.DataFrame, target: int, source: int) -> float:
+    """The t value of a changed effect in a regression with everything that has to be in it."""
+    y = np.concatenate([first.iloc[:, target], second.iloc[:, target]])
+    group = np.repeat([1.0, 0.0], [len(first), len(second)])
+    both = np.vstack([first.iloc[:, :target], second.iloc[:, :target]])
+    design = np.column_stack([np.ones(len(y)), group, both, group * both[:, source]])
+    beta, squares, *_ = np.linalg.lstsq(design, y, rcond=None)
+    error = np.sqrt(squares[0] / (len(y) - design.shape[1]) * np.linalg.inv(design.T @ design)[-1, -1])
+    return float(beta[-1] / error)
+
+
+def test_statistics_are_those_of_regressions() -> None:
+    first, second = two_tables(np.random.default_rng(4), 80)
+    along = _RowsAlong([first.to_numpy(), second.to_numpy()], None).along
+    for target in (1, 2, 3):
+        free, kept = along.freedom(target), along.kept(target)
+        for source in range(target):
+            share = along.inner[target, source] ** 2 / kept[source, source]
+            value = statistic_of(first, second, target, source)
+            assert_allclose(share * free / (1 - share), value**2, rtol=1e-7)
+
+
+def test_errors_of_rows_are_near_the_usual_ones_where_noise_is_gaussian() -> None:
+    first, second = two_tables(np.random.default_rng(5), 4000)
+    seen = _RowsAlong([first.to_numpy(), second.to_numpy()], None)
+    for t in range(4):
+        if t:
+            assert_allclose(seen.of_effects(np.eye(t))[0], 1.0, atol=0.06)
+        assert_allclose(seen.of_mean()[0], 1.0, atol=0.05)
+        assert_allclose(seen.kurtosis, 3.0, atol=0.3)
+        seen.advance()
+
+
+def test_heavy_tails_widen_errors() -> None:
+    rng = np.random.default_rng(6)
+    tables = [rng.standard_t(3, (400, 2)) * np.exp(0.8 * rng.standard_normal((400, 1))) for _ in range(2)]
+    seen = _RowsAlong(tables, None)
+    seen.advance()
+    assert seen.of_effects(np.eye(1))[0][0] > 1.3
+    assert seen.kurtosis > 6
+
+
+def test_units_of_columns_do_not_matter_nor_which_condition_comes_first() -> None:
+    first, second = two_tables(np.random.default_rng(7), **changed_models()["effect"])
+    found = pvalues(first, second)
+    scale, shift = np.array([1e-3, 40.0, -2.0, 7.0]), np.array([3.0, -1e4, 0.0, 5.0])
+    assert_allclose(pvalues(first * scale + shift, second * scale + shift), found, rtol=1e-6)
+    assert_allclose(pvalues(second, first), found, rtol=1e-6)
+
+
+def test_moments_alone_give_much_the_same() -> None:
+    first, second = two_tables(np.random.default_rng(8), **changed_models()["noise"])
+    rows = pvalues(first, second)
+    one, two = (dd.Moments.from_array(table, names=NAMES) for table in (first, second))
+    alone = dd.DifferenceDAG(order=list(NAMES)).fit_moments(one, two).result_.nodes.set_index("variable")
+    assert_allclose(np.log(alone["pvalue"]), np.log(rows), atol=0.5, rtol=0.3)
+
+
+def test_what_is_not_compared_is_not_tested() -> None:
+    first, second = two_tables(np.random.default_rng(9), **changed_models()["noise"])
+    assert pvalues(first, second)["c"] < 1e-8
+    assert pvalues(first, second, noise="equal")["c"] > 0.01
+    assert dd.DifferenceDAG(method="paper").fit(first, second).result_.nodes["pvalue"].isna().all()
+
+
+def test_rows_of_units_count_by_units() -> None:
+    rng = np.random.default_rng(10)
+    tables = []
+    for k, table in enumerate(two_tables(rng, 400)):
+        unit = np.arange(400) % 5
+        own = 0.6 * rng.standard_normal(5)
+        table["c"] += own[unit] * table["a"]  # effects that differ by unit
+        tables.append(table.assign(unit=[f"u{k}{u}" for u in unit]))
+    assert pvalues(*tables, cluster="unit")["c"] > 1e-3 * pvalues(*(t[list(NAMES)] for t in tables))["c"]
+
+
+@pytest.mark.slow
+def test_where_nothing_changed_p_values_are_uniform() -> None:
+    rng, found = np.random.default_rng(11), []
+    for _ in range(60):
+        model = dd.simulate_pair(6, neighbours=3, changes=0, rng=rng).first
+        result = dd.DifferenceDAG().fit(model.sample(200, rng=rng), model.sample(150, rng=rng)).result_
+        found += result.nodes["pvalue"].tolist()
+    share = np.mean(np.array(found) < 0.1)
+    assert 0.05 < share < 0.16
+    assert abs(np.mean(found) - 0.5) < 0.06
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+def test_effective_number_of_statistics(count: int) -> None:
+    rng = np.random.default_rng(12)
+    assert _effective_number(np.eye(count), 0.01, rng) == pytest.approx(count, rel=0.25)
+    assert _effective_number(np.ones((count, count)), 0.01, rng) == pytest.approx(1, abs=0.25)
+
+
+def test_evidence_goes_on_where_p_values_end() -> None:
+    far, farther = _Tail.of_t(60.0, 1e5), _Tail.of_t(80.0, 1e5)
+    assert far.pvalue == farther.pvalue == 0.0
+    assert farther.evidence > far.evidence > 290
+    assert far.times(10).evidence == pytest.approx(far.evidence - 1)
+    assert _Tail.of_t(1.0, 30.0).times(3).evidence < _Tail.of_t(1.0, 30.0).evidence
+
+
+def test_an_order_along_which_nothing_can_be_compared() -> None:
+    along = _Along.from_scatters(np.eye(2), np.eye(2), np.zeros(2), (9.0, 9.0), np.inf)
+    assert along.mean_error(1) == np.inf
