@@ -586,7 +586,7 @@ def assess(
         result = measure(result, fit, first, second, prepared.before(fit.kept))
     if wanted.fdr is not None:
         result = control_false_edges(result, wanted.fdr)
-    if fit.method == "order":
+    if fit.method == "order" and tables.whitened is None:  # filtered rows have other means and variances
         measured = None if held_out is None else (first, second)
         result = replace(result, explanations=explain_changes(result, fit, measured))
     if not result.edge_list:

@@ -158,7 +158,7 @@ class TestPlot:
         assert set(result.variables) - part == set(result.variables) - set(extents)
 
     def test_names_shrink_with_small_axes(self) -> None:
-        figure = Figure(figsize=(9, 9))
+        figure = Figure(figsize=(14, 14))
         FigureCanvasAgg(figure)
         big, small = figure.add_subplot(3, 3, (1, 6)), figure.add_subplot(3, 3, 9)
         result = random_graph(8, 9)

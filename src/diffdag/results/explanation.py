@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, join_names, using
+from diffdag._base.words import Option, join_names, named, using
 from diffdag.results.records import _Record
 
 if TYPE_CHECKING:
@@ -126,7 +126,12 @@ def explanation_of(result: Difference, target: str) -> Explanation:
             " has; fit again with it",
         )
     if result.explanations is None:
-        raise InputError("the result does not say what moved variables; fit again with this version")
+        raise InputError(
+            "the result does not say what moved variables, which is not known of filtered rows, nor where a "
+            "condition has few rows; fit again without ",
+            named("whiten"),
+            ", or with more rows",
+        )
     known = {own.variable: own for own in result.explanations.targets}
     if target in known:
         return known[target]
