@@ -7,7 +7,7 @@
 
 ranking: models of `simulate_pair` with 2 to 6 neighbours; one intercept moved by 3 to 6 standard deviations of
 its noise, divided by the square root of the number of rows. Beside diffdag: the largest |shift| / sd, and an
-oracle that is told the parents of each variable and regresses on them. null: nothing moved; 60 second tables
+oracle that is told the parents of each variable and regresses on them. null: nothing moved; 20 second tables
 against each first. real: benign samples of scikit-learn's breast cancer data, some rows against others.
 """
 
