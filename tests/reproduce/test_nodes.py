@@ -11,11 +11,12 @@ from diffdag import InputError
 from diffdag import __main__ as cli
 from diffdag.reproduce.experiments import experiment
 from diffdag.reproduce.experiments.chambers.data import read_machine
+from diffdag.reproduce.experiments.charts import OTHER, style_of
 from diffdag.reproduce.experiments.nodes.experiment import SIMULATED, cells, recall_by_kind
 from diffdag.reproduce.experiments.nodes.machine import experiment_for, summarise_machine, touched
 from diffdag.reproduce.experiments.nodes.models import KINDS, draw_nodes
 from diffdag.reproduce.experiments.runner import run
-from diffdag.reproduce.methods import all_node_methods
+from diffdag.reproduce.methods import all_methods, all_node_methods
 from diffdag.reproduce.scoring import score_nodes
 
 SMALL = {
@@ -155,3 +156,8 @@ def test_a_machine_of_which_nothing_was_touched_is_refused(tmp_path):
 def test_names_of_methods_are_those_that_rank(tmp_path, capsys):
     assert cli.run(["reproduce", "nodes", "--methods", "dci-c", "--out", str(tmp_path / "out")]) == 2
     assert "no method is called 'dci-c'; there are order, " in capsys.readouterr().err
+
+
+def test_methods_that_rank_have_styles_and_are_not_in_figure_2():
+    assert OTHER not in {style_of(name) for name in all_node_methods()}
+    assert set(experiment("figure2").full["methods"]) <= set(all_methods())

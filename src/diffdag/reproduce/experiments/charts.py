@@ -22,8 +22,7 @@ from diffdag._base.atomic import write_atomic
 LEVEL = 0.95
 MISSING = 0.1  # a mean is drawn unless more than this share of the results is missing (time limits)
 SHIFT = 0.03  # neighbouring curves stand aside by so much of a step, so that their intervals can be seen
-# Every method of figure 2, and those that rank variables. Ours and the paper's stand out; neighbours in kind
-# share a hue.
+# Every method of figure 2. Ours and the paper's stand out; neighbours in kind share a hue.
 STYLES: dict[str, tuple[str, str]] = {
     "order": ("#c1121f", "o"),
     "oracle": ("#222222", "*"),
@@ -44,6 +43,9 @@ STYLES: dict[str, tuple[str, str]] = {
     "fused-lasso": ("#a98467", "2"),
     "separate-lasso": ("#c9ada7", "3"),
     "debiased": ("#4a4e69", "4"),
+}
+# Methods that rank variables, besides "order" and "oracle".
+NODE_STYLES: dict[str, tuple[str, str]] = {
     "order-listed": ("#e5989b", "o"),
     "ut-igsp": ("#2a9d8f", "^"),
     "gnies": ("#003f88", "s"),
@@ -97,7 +99,7 @@ def _interval(values: NDArray[np.float64], name: str) -> tuple[float, float, flo
 
 def style_of(name: str) -> tuple[str, str]:
     """Colour and marker of a curve, fixed over all figures."""
-    return STYLES.get(name, OTHER)
+    return (STYLES | NODE_STYLES).get(name, OTHER)
 
 
 def draw_panels(
