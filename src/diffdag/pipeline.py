@@ -620,6 +620,8 @@ def _remedies(
             continue
         if against == MEMORY and helps != (name == "whiten"):
             continue
+        if name == "covariance" and tables.whitened is not None:
+            continue
         seed = 0 if isinstance(options.rng, np.random.Generator) else options.rng
         changed: dict[str, Any] = {"effective_samples": options.effective_samples, "rng": seed}
         rows = tables
@@ -888,6 +890,13 @@ def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = No
                 named("effective_samples"),
                 " out",
             )
+    if tables is not None and tables.whitened is not None and options.covariance != "sample":
+        raise InputError(
+            Option("covariance", options.covariance),
+            " would cut off, or rank, what the filter leaves of rows, and false changes appear; leave it, or ",
+            named("whiten"),
+            ", out",
+        )
     if wanted.intervals is not None:
         if options.method != "order":
             raise InputError("split intervals need ", Option("method", "order"), "; leave them out")

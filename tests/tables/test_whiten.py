@@ -148,3 +148,12 @@ def test_differences_say_nothing_of_levels():
 def test_a_filter_applies_to_rows_after_others():
     made = Filter("differences", ("x",), np.ones((1, 1)))
     np.testing.assert_array_equal(made.following(np.array([0, 1, 3, 4]), 4), [1, 3])
+
+
+def test_what_does_not_go_with_filtered_rows_is_said():
+    first, second = frames(series(120, 40), series(100, 41))
+    with pytest.raises(InputError, match="covariance='winsorised' would cut off"):
+        dd.DifferenceDAG(whiten="ar", covariance="winsorised").fit(first, second)
+    result = dd.DifferenceDAG(whiten="ar").fit(first, second).result_
+    with pytest.raises(InputError, match="not known of filtered rows"):
+        result.explain("a")
