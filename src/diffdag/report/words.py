@@ -223,10 +223,14 @@ def pvalue_words(value: float | None) -> str:
 
 
 def node_rows(result: Difference) -> list[dict[str, str]]:
-    """Variables that changed, or may have, as cells of a table, most evidence first; none without tests."""
+    """Variables that changed, or may have, as cells of a table, most evidence first; none without tests.
+
+    Where the ranking is all there is, because one condition has few rows, others follow.
+    """
     if not result.node_tests:
         return []
-    some = [node for node in result.node_list if node.changed or (node.qvalue or 1.0) <= LIKELY]
+    ranked = result.method == "means"
+    some = [node for node in result.node_list if ranked or node.changed or (node.qvalue or 1.0) <= LIKELY]
     return [
         {
             "variable": node.variable,
@@ -250,7 +254,9 @@ def node_words(node: Node) -> str:
     if node.effects:
         said.append(f"effect{'s' * (len(node.effects) > 1)} of {some(node.effects)}")
     said += [what for what in ("gain", "noise", "intercept") if getattr(node, what) is not None]
-    return "; ".join(said) or "something: it cannot be told what"
+    if not said and (node.qvalue or 0.0) <= LIKELY:
+        return "something: it cannot be told what"
+    return "; ".join(said)
 
 
 def _chance(value: float | None) -> str:

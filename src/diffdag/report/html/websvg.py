@@ -68,7 +68,8 @@ def draw(picture: Picture, result: Difference, *, shared: bool = False) -> Drawi
         for number, name in enumerate(picture.names)
     ]
     if not picture.names:
-        boxes = [Markup('<text class="nothing" x="{}" y="{}">no change found</text>').format(width / 2, 36)]
+        words = Markup('<text class="nothing" x="{}" y="{}">{}</text>')
+        boxes = [words.format(width / 2, 36, picture.nothing)]
     first, second = map(printable, result.labels)
     label = f"Graph of what changed from {first} to {second}; the table says the same"
     svg = Markup(

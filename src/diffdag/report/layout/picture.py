@@ -49,6 +49,8 @@ class Picture:
         self.edges = by_size(result.edge_list)[:MOST_EDGES]  # the largest first
         self.unresolved = set(result.unresolved)
         taking_part = set(ends(self.edges)) | self.unresolved
+        # What stands in place of a picture where there is nothing to draw.
+        self.nothing = "no effect changed, but variables did" if result.changed_nodes else "no change found"
         self.names = [name for name in causes_first(result) if name in taking_part]
         self.own = result.changed_nodes.intersection(self.names) - self.unresolved  # changed themselves
         # Lines of text in the variables' boxes, and the boxes' widths and heights.

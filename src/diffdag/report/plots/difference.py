@@ -63,7 +63,7 @@ def plot_difference(result: Difference, ax: Axes | None = None, *, theme: ThemeN
     scale = min(box.width / wide, box.height / high) * 72 / ax.figure.dpi
     brush, middle = Brush(ax, colours, scale, picture.origin), picture.width / 2
     if not picture.names:
-        brush.write("no change found", (middle, picture.height / 2))
+        brush.write(picture.nothing, (middle, picture.height / 2))
     for number, line in enumerate(picture.caption):
         brush.write(line, (middle, picture.height - (number + 0.5) * LINE_HEIGHT))
     brush.graph(picture, result)
