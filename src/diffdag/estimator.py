@@ -264,7 +264,8 @@ class DifferenceDAG:
         """
         called, wanted = check_labels(labels), self.assessment(journal)
         chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
-        tables = align_tables(first, second, **chosen, labels=called, few=True, **self.alignment())
+        few = self.method == "order" and self.covariance == "sample"
+        tables = align_tables(first, second, **chosen, labels=called, few=few, **self.alignment())
         from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
 
         options = self.model_options()

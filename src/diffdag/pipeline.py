@@ -830,14 +830,6 @@ def check_means_only(options: ModelOptions, wanted: Assessment, rows: int) -> No
         name for name in ("resamples", "fdr", "permutations", "intervals", "controls") if getattr(wanted, name)
     ]
     given += [name for name in ("penalty", "threshold") if getattr(options, name) is not None]
-    if options.method != "order":
-        raise InputError(said, Option("method", options.method), " out")
-    if options.covariance != "sample":
-        raise InputError(
-            said,
-            Option("covariance", options.covariance),
-            " out: p-values refer to rows of the other condition, and so account for outliers and heavy tails",
-        )
     if given:
         raise InputError(said, named(given[0]), " out")
 

@@ -59,8 +59,9 @@ def node_tests(fit: OrderFit) -> tuple[NodeTest, ...]:
     found = {}
     for t, i in enumerate(order):
         kinds = list(_kinds(fit, along, seen, t, i, rng))
-        least = max(kinds, key=lambda own: own.evidence).times(len(kinds))
-        found[i] = NodeTest(fit.first.names[i], least.pvalue, least.evidence)
+        if kinds:
+            least = max(kinds, key=lambda own: own.evidence).times(len(kinds))
+            found[i] = NodeTest(fit.first.names[i], least.pvalue, least.evidence)
     return tuple(found[i] for i in sorted(found))
 
 
