@@ -81,7 +81,7 @@ class ParentSets:
         return cls(Regressions(target, *own, np.array([float(rows)]), rows), np.zeros(1))
 
     def among(self, columns: IndexArray) -> ParentSets:
-        """The same sets, of variables that are some columns of a table."""
+        """The sets as sets of columns of a table of which the variables are some."""
         own = self.regressions
         named = replace(own, target=int(columns[own.target]), candidates=columns[own.candidates])
         return replace(self, regressions=named)
