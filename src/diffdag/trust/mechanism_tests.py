@@ -40,11 +40,12 @@ from diffdag.ordersearch.search import ROUNDING, Problem, read_order, walk_near
 from diffdag.results.records import NodeTest
 from diffdag.tables.moments import Moments
 
-DRAWS = 1_000  # of correlated statistics, for the distribution of the largest
+# Draws of correlated statistics, for the distribution of the largest: so many, or with many variables fewer.
+DRAWS, NUMBERS = 1_000, 60_000
 # Quantiles at which the largest of some statistics is compared with one of them.
 QUANTILES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.96)
 LONGEST = 5_000  # rows of a table that errors are taken from, evenly spaced; all if they are nested
-RIDGE = 1e-10
+RIDGE, JITTER = 1e-10, 1e-6  # of scatters, and of correlations, whose contrasts depend on each other
 MOVES = 3  # of each variable to a random place
 LEAST_PVALUE = 1e-290  # below which evidence is that of a likelihood ratio
 LEAST_VARIANCE = 1e-12  # of a contrast, as a share of the largest
@@ -55,10 +56,11 @@ def node_tests(fit: OrderFit) -> tuple[NodeTest, ...]:
     order = neutral_order(fit)
     along = _Along.of(fit, order)
     seen = None if fit.rows is None else _RowsAlong.of(fit.rows, order, fit.units)
-    rng = np.random.default_rng(0)
+    p = len(order)
+    draws = np.random.default_rng(0).standard_normal((min(DRAWS, max(NUMBERS // p, 200)), p))
     found = {}
     for t, i in enumerate(order):
-        kinds = list(_kinds(fit, along, seen, t, i, rng))
+        kinds = list(_kinds(fit, along, seen, t, i, draws))
         if kinds:
             least = max(kinds, key=lambda own: own.evidence).times(len(kinds))
             found[i] = NodeTest(fit.first.names[i], least.pvalue, least.evidence)
@@ -262,7 +264,7 @@ class _RowsAlong:
 
 
 def _kinds(
-    fit: OrderFit, along: _Along, seen: _RowsAlong | None, t: int, i: int, rng: np.random.Generator
+    fit: OrderFit, along: _Along, seen: _RowsAlong | None, t: int, i: int, draws: FloatArray
 ) -> Iterator[_Tail]:
     """The tails of changed effects, a changed variance and a changed intercept of i, the t-th variable."""
     free = along.freedom(t)
@@ -280,7 +282,7 @@ def _kinds(
             wide, freedoms = seen.of_effects(contrasts)
         tails = [_Tail.of_t(*pair) for pair in zip((values / wide).tolist(), freedoms.tolist(), strict=True)]
         best = max(tails, key=lambda own: own.evidence)
-        yield best.times(_effective_number(correlations, best.pvalue, rng))
+        yield best.times(_effective_number(correlations, best.pvalue, draws))
     if not fit.equal_noise:
         ratio, free1, free2 = along.variances(t)
         times = 1.0 if seen is None else 2 / (seen.kurtosis - 1)
@@ -297,14 +299,16 @@ def _kinds(
         seen.advance()
 
 
-def _effective_number(correlations: FloatArray, pvalue: float, rng: np.random.Generator) -> float:
-    """So many independent statistics have a largest one like these, as far out as this p-value of one is."""
+def _effective_number(correlations: FloatArray, pvalue: float, draws: FloatArray) -> float:
+    """So many independent statistics have a largest one like these, as far out as this p-value of one is.
+
+    They are as many as `draws` has columns of independent numbers, or fewer.
+    """
     count = len(correlations)
     if count == 1:
         return 1.0
-    values, vectors = np.linalg.eigh(correlations)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    largest = np.abs(rng.standard_normal((DRAWS, count)) @ root.T).max(axis=1)
+    root = cholesky(correlations + JITTER * np.eye(count), lower=True, check_finite=False)
+    largest = np.abs(draws[:, :count] @ root.T).max(axis=1)
     levels = np.quantile(largest, QUANTILES)
     single = np.log1p(-2 * ndtr(-levels))
     numbers = np.clip(np.log(QUANTILES) / single, 1.0, count)
