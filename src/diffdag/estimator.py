@@ -264,7 +264,7 @@ class DifferenceDAG:
         """
         called, wanted = check_labels(labels), self.assessment(journal)
         chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
-        few = self.method == "order" and self.covariance == "sample"
+        few = [str(self.method), str(self.covariance)] == ["order", "sample"]
         tables = align_tables(first, second, **chosen, labels=called, few=few, **self.alignment())
         from diffdag.pipeline import fit_tables  # noqa: PLC0415 - after what fails at once
 

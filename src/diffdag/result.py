@@ -322,10 +322,13 @@ class ConditionsResult(Differences):
         """
         import pandas as pd  # noqa: PLC0415
 
-        tables = {
-            self.titles[pair]: one.explain(target).drop(columns="kind").set_index("mechanism")
-            for pair, one in self.pairs.items()
-        }
+        tables = {}
+        for pair, one in self.pairs.items():
+            table = one.explain(target).drop(columns="kind")
+            # Names of variables may look like arrows: the same name twice is told apart by a number.
+            again = table.groupby("mechanism").cumcount()
+            table["mechanism"] += again.map(lambda k: f" ({k + 1})" if k else "")
+            tables[self.titles[pair]] = table.set_index("mechanism")
         whole = pd.concat(tables, axis=1, names=["comparison", "part"])
         rows = [name for name in whole.index if name != UNEXPLAINED]
         return whole.loc[[*rows, UNEXPLAINED]]

@@ -202,3 +202,25 @@ def test_several_conditions_have_a_group_of_columns_each():
     assert table["april"]["mean"].sum() == pytest.approx(
         second["revenue"].mean() - first["revenue"].mean(), abs=1e-9
     )
+
+
+def test_variances_are_those_of_rows_whatever_these_are_worth() -> None:
+    rng = np.random.default_rng(20)
+    first, second = (pd.DataFrame(rng.standard_normal((120, 3)), columns=list("abc")) for _ in range(2))
+    result = dd.DifferenceDAG(effective_samples=(60.0, 20.0)).fit(first, second).result_
+    seen = {own.variable: own.variance_second for own in result.explanations.targets}
+    assert seen == pytest.approx(second.var().to_dict(), rel=1e-9)
+
+
+def test_names_that_look_like_arrows_are_told_apart() -> None:
+    rng = np.random.default_rng(21)
+
+    def table(slope: float) -> pd.DataFrame:
+        a, ab = rng.normal(size=(2, 400))
+        one, two = slope * a + rng.normal(size=400), slope * ab + rng.normal(size=400)
+        return pd.DataFrame({"A": a, "B -> C": one, "A -> B": ab, "C": two})
+
+    tables = {"x": table(1.0), "y": table(-0.5), "z": table(-0.5)}
+    model = dd.DifferenceDAG(order=["A", "A -> B", "B -> C", "C"])
+    found = dd.fit_conditions(tables, reference="x", model=model).explain("C")
+    assert {"A -> B -> C", "A -> B -> C (2)"} <= set(found.index)

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import diffdag as dd
+from diffdag.results.records import NodeTest
 from diffdag.trust.mechanism_tests import _Along, _effective_number, _RowsAlong, _Tail
 
 NAMES = ("a", "b", "c", "d")
@@ -158,3 +159,20 @@ def test_evidence_goes_on_where_p_values_end() -> None:
 def test_an_order_along_which_nothing_can_be_compared() -> None:
     along = _Along.from_scatters(np.eye(2), np.eye(2), np.zeros(2), (9.0, 9.0), np.inf)
     assert along.mean_error(1) == np.inf
+
+
+def test_means_of_a_series_are_worth_few_rows() -> None:
+    rng, found = np.random.default_rng(13), []
+    for _ in range(12):
+        noise = rng.standard_normal((2, 500, 4))
+        for k in range(1, 500):
+            noise[:, k] += 0.9 * noise[:, k - 1]
+        first, second = (own[200:] @ np.linalg.inv(np.eye(4) - WEIGHTS).T for own in noise)
+        nodes = dd.DifferenceDAG(effective_samples="auto").fit(first, second).result_.nodes
+        found += nodes["pvalue"].tolist()
+    assert np.mean(np.array(found) < 0.01) < 0.08
+
+
+def test_what_is_no_probability_is_no_p_value() -> None:
+    with pytest.raises(ValueError, match="has the p-value 2"):
+        NodeTest("a", 2.0)

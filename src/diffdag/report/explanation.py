@@ -26,6 +26,7 @@ class Step:
     end: float
     low: float | None = None  # ends of the interval
     high: float | None = None
+    mechanism: int = -1  # which one of the result; -1 for what is left
 
     @property
     def value(self) -> float:
@@ -43,8 +44,9 @@ def waterfall(result: Difference, target: str, what: str) -> list[Step]:
     for mechanism, part in ranked_parts(result, target):
         value, low, high = (getattr(part, f"{what}{end}") for end in ("", "_low", "_high"))
         if value or low or high:
-            reach = [None if end is None else place + end for end in (low, high)]
-            steps.append(Step(mechanism.name, mechanism.kind, place, place + value, *reach))
+            below, above = (None if end is None else place + end for end in (low, high))
+            named = mechanism.name, mechanism.kind
+            steps.append(Step(*named, place, place + value, below, above, part.mechanism))
             place += value
     return [*steps, Step(UNEXPLAINED, UNEXPLAINED, place, ends[1])]
 

@@ -33,6 +33,8 @@ class Mechanism:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"a mechanism is {self.kind!r}; expected one of {', '.join(KINDS)}")
+        if (self.source is not None) != (self.kind == "effect"):
+            raise ValueError(f"a mechanism is {self.kind!r}; effects have a source, and others have none")
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Explanations:
         for field in fields(self):
             object.__setattr__(self, field.name, tuple(getattr(self, field.name)))
         for target in self.targets:
+            if min(target.variance_first or 0.0, target.variance_second or 0.0) < 0:
+                raise ValueError(f"a variance of {target.variable!r} is negative")
+            for what, ends in target.moved.items():
+                if ends is not None and any(getattr(part, what) is None for part in target.parts):
+                    raise ValueError(f"a part of {target.variable!r} has no {what}")
             places = [part.mechanism for part in target.parts]
             if len(set(places)) < len(places) or not set(places) <= set(range(len(self.mechanisms))):
                 raise ValueError(f"the parts of {target.variable!r} are not those of different mechanisms")
@@ -119,7 +126,7 @@ class Explanations:
 
 def explanation_of(result: Difference, target: str) -> Explanation:
     """Why a variable moved, or the sentence that says why that is not known."""
-    if result.method != "order":
+    if result.method == "paper":
         raise InputError(
             "to explain what moved a variable takes the regressions along a causal order, which only ",
             Option("method", "order"),
@@ -127,10 +134,9 @@ def explanation_of(result: Difference, target: str) -> Explanation:
         )
     if result.explanations is None:
         raise InputError(
-            "the result does not say what moved variables, which is not known of filtered rows, nor where a "
-            "condition has few rows; fit again without ",
+            "the result does not say what moved variables, which is not known of filtered rows (",
             named("whiten"),
-            ", or with more rows",
+            "), nor where a condition has few rows; fit again without these",
         )
     known = {own.variable: own for own in result.explanations.targets}
     if target in known:

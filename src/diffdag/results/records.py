@@ -266,9 +266,13 @@ class NodeTest(_Record):
 
     variable: str  #: its name
     pvalue: float | None = None  #: given the causal order that was found; it does not know of other variables
-    evidence: float | None = (
-        None  #: minus its decimal logarithm, also where the p-value is too small for a number
-    )
+    #: Minus its decimal logarithm, also where the p-value is too small for a number.
+    evidence: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= (self.pvalue or 0.0) <= 1 or (self.evidence or 0.0) < 0:
+            raise ValueError(f"the test of {self.variable!r} has the p-value {self.pvalue!r}")
 
 
 class Claims(NamedTuple):

@@ -20,6 +20,7 @@ from diffdag.tables.moments import Moments
 from diffdag.tables.problems import LEAST_ROWS, check_shape, check_varies
 
 PAIRS = 1_000  # columns whose pairs with all others are looked at together
+LONGEST_MEMORY = 0.98  # coefficient of an autoregression
 QUIET_LAGS = 5  # so many small autocorrelations in a row end a column's sum
 
 
@@ -65,6 +66,31 @@ def _autocorrelations(column: FloatArray) -> FloatArray:
     loud = np.abs(correlations) >= 2 * math.sqrt(math.log10(n) / n)
     padded = np.append(loud, np.zeros(QUIET_LAGS, bool))
     return correlations[: np.argmin(sliding_window_view(padded, QUIET_LAGS).any(axis=1))]
+
+
+def mean_rows(table: FloatArray) -> float:
+    """So many independent rows the means of a time series are worth: fewer than its covariances.
+
+    ``n / (1 + 2 sum_k rho_k)``, with the mean of the denominators over columns. Each is the larger one of
+    that with the autocorrelations that stand out of the noise, and of that of an autoregression of first order
+    whose coefficient is freed of its bias, ``-(1 + 3 rho) / n`` (Kendall 1954).
+
+    >>> import numpy as np
+    >>> from scipy.signal import lfilter
+    >>> noise = np.random.default_rng(0).standard_normal((2000, 3))
+    >>> mean_rows(noise) > 1500, 70 < mean_rows(lfilter([1], [1, -0.9], noise, axis=0)) < 140
+    (True, True)
+    """
+    n = len(table)
+    ratios = []
+    for column in table.T:
+        deviations = column - column.mean()
+        power = float(deviations @ deviations)
+        rho = float(deviations[1:] @ deviations[:-1]) / power if power > 0 else 0.0
+        rho = min(rho + (1 + 3 * rho) / n, LONGEST_MEMORY) if rho > 2 / math.sqrt(n) else 0.0
+        lags = _autocorrelations(column) if power > 0 else np.zeros(0)
+        ratios.append(max(1.0, (1 + rho) / (1 - rho), 1 + 2 * float(lags.sum())))
+    return n / float(np.mean(ratios))
 
 
 def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Literal, get_args
 
@@ -39,7 +40,7 @@ from diffdag._base.checks import check_option
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.words import join_names
-from diffdag.tables.effective_rows import check_table, independent_rows, with_effective_rows
+from diffdag.tables.effective_rows import check_table, independent_rows, mean_rows, with_effective_rows
 from diffdag.tables.moments import Moments
 
 Covariance = Literal["sample", "winsorised", "spearman"]
@@ -118,6 +119,11 @@ def table_moments(
         moments = [Moments.from_array(table, names) for table in series]
     rows = independent_rows(effective_samples, series)
     before, after = (with_effective_rows(part, count / loss) for part, count in zip(moments, rows, strict=True))
+    if isinstance(effective_samples, str):  # in a series means are worth less than covariances
+        before, after = (
+            replace(part, mean_rows=min(mean_rows(table), part.n))
+            for part, table in zip((before, after), series, strict=True)
+        )
     return before, after
 
 

@@ -79,6 +79,13 @@ class _Conditions:
         return np.sqrt(squares)[self.order]
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """Rows of both conditions, whatever they are worth."""
+        if self.rows is None:
+            return self.first.n, self.second.n
+        return len(self.rows[0]), len(self.rows[1])
+
+    @property
     def moments(self) -> tuple[Moments, Moments]:
         """Of both conditions."""
         return self.first, self.second
@@ -355,7 +362,11 @@ def _explanations(
                 numbers |= {"direct": delta if row == k else 0.0, "total": delta * float(total[k, row])}
             # What rounding leaves out is unexplained.
             parts.append(Part(m, **{name: float(f"{value:.7g}") for name, value in numbers.items()}))
-        first, second = (float(own.scatter[i, i]) / max(own.n - 1, 1) for own in (one, two))
+        # Effective sample sizes scale scatters; the variance is that of the rows.
+        first, second = (
+            float(own.scatter[i, i]) / own.n * (rows / max(rows - 1, 1))
+            for own, rows in zip((one, two), data.counts, strict=True)
+        )
         moved = Explanation(names[i], variance_first=first, variance_second=second, parts=tuple(parts))
         if data.comparable:
             moved = replace(moved, mean_first=float(one.mean[i]), mean_second=float(two.mean[i]))

@@ -77,7 +77,8 @@ def neutral_order(fit: OrderFit) -> tuple[int, ...]:
     problem = _strict(fit)
     found, _ = walk_near(problem, [fit.optimum.best.order, *fit.optimum.others])
     rng, before = np.random.default_rng(0), problem.before
-    for mover in np.tile(rng.permutation(problem.p), MOVES).tolist():
+    by_name = sorted(range(problem.p), key=lambda k: fit.first.names[k])  # whatever the order of the columns
+    for mover in [by_name[k] for _ in range(MOVES) for k in rng.permutation(problem.p).tolist()]:
         rest = [k for k in found.order if k != mover]
         low = max((t + 1 for t, k in enumerate(rest) if before[k, mover]), default=0)
         high = min((t for t, k in enumerate(rest) if before[mover, k]), default=len(rest))

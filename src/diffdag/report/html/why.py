@@ -36,16 +36,19 @@ def why_words(result: Difference) -> list[str]:
 def _table(result: Difference, target: str) -> dict[str, Any]:
     found = explanation_of(result, target)
     shown = [what for what in WHAT if found.moved[what] is not None]
-    falls = {what: {step.name: step for step in waterfall(result, target, what)} for what in shown}
+    falls = {what: {step.mechanism: step for step in waterfall(result, target, what)} for what in shown}
     shows = {what: part_format([step.value for step in falls[what].values()]) for what in shown}
     ranges = {what: _range(list(falls[what].values())) for what in shown}
     own = [
-        (m, part) for m, part in ranked_parts(result, target) if any(m.name in falls[what] for what in shown)
+        (m, part)
+        for m, part in ranked_parts(result, target)
+        if any(part.mechanism in falls[what] for what in shown)
     ]
     effects = part_format([value for _, part in own for value in (part.direct, part.total)])
     rows: list[dict[str, Any]] = []
     for name, part in [*((mechanism.name, part) for mechanism, part in own), (UNEXPLAINED, None)]:
-        cells = [_cell(falls[what].get(name), part, what, shows[what], ranges[what]) for what in shown]
+        place = -1 if part is None else part.mechanism
+        cells = [_cell(falls[what].get(place), part, what, shows[what], ranges[what]) for what in shown]
         numbers = ["", ""] if part is None else [effects(part.direct, "+"), effects(part.total, "+")]
         rows.append({"name": name, "cells": cells, "numbers": numbers, "rest": part is None})
     observed = []
