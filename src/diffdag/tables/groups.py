@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,7 @@ def _names_rows(table: Any, name: str) -> bool:
     return [value for value in values if isinstance(value, str)].count(name) == 1
 
 
+@lru_cache(maxsize=4096)
 def natural(text: str) -> tuple[object, ...]:
     """A key that sorts texts by alphabet, and numbers, alone or in them, by size.
 
