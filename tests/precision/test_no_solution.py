@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from diffdag import DiffDagWarning, Moments, precision_difference, simulate_pair
 from diffdag._base.errors import NoSolutionWarning
 from diffdag.paper.defaults import default_penalty
+from diffdag.precision import dantzig
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.dtrace import solve_dtrace
 from diffdag.precision.problem import DifferenceProblem, standardise
@@ -129,10 +130,34 @@ def test_a_proof_by_hand():
     assert (solution.converged, solution.least_penalty) == (False, pytest.approx(0.5))
 
 
+def test_the_target_refutes_many_variables_before_highs_is_asked(monkeypatch):
+    """Sixty variables, thirty rows: HiGHS did not end within a minute here."""
+    tables = [table[:30] for table in few_rows(3, p=60)]
+    rows, dense = standardise_rows(*tables)[0], problem_of(tables)
+    expected = dense.refute(csr_array(dense.target))
+    monkeypatch.setattr(dantzig._Master, "solve", lambda master: pytest.fail("HiGHS was asked"))
+    for problem in (dense, rows):
+        found = solve_dantzig(problem.at_penalty(0.1 * problem.penalty_max))
+        assert (found.converged, found.violation > 0) == (False, True)
+        assert found.least_penalty == pytest.approx(expected, rel=1e-9)
+        assert found.least_penalty > 0.1 * problem.penalty_max
+        assert problem.at_penalty(1.001 * expected).refute_by_target() == 0.0
+        residual = max(np.abs(block).max() for _, block in problem.residual_blocks(found.delta))
+        assert found.violation == pytest.approx(residual - 0.1 * problem.penalty_max)
+
+
+def test_the_bound_by_the_target_is_never_above_the_smallest_residual():
+    for seed in SEEDS:
+        problem = problem_of(few_rows(seed))
+        bound = problem.refute_by_target()
+        assert 0 < bound <= (1 + 1e-6) * smallest_residual(problem)
+
+
 def test_matrices_with_an_inverse_are_never_refuted():
     rng = np.random.default_rng(930_100)
     problem = problem_of([rng.standard_normal((9, 6)) for _ in range(2)])
     assert problem.refute(csr_array(rng.standard_normal((6, 6)))) == 0.0
+    assert problem.refute_by_target() == 0.0
     assert solve_dantzig(problem.at_penalty(1e-6)).converged
 
 
