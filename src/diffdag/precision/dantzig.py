@@ -16,7 +16,7 @@ value of ``Y`` scaled until it is feasible for (D).
 With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a
 ray with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it. Before HiGHS looks for such a
 ray (its restricted problems become large and degenerate there), ``b`` itself without what lies in the ranges of
-both matrices is tried, wherever the D-trace start came to no end.
+both matrices is tried, wherever many entries of ``b`` exceed the penalty.
 
 Where one table is far wider spread than the other (a wild row is enough) the products of the covariances are
 tiny, and HiGHS takes them for zero. So it sees them divided by a power of two close to their size, which
@@ -40,6 +40,7 @@ MAX_ROUNDS = 1_000
 SMALL = 16  # up to so many variables a problem starts with all its entries
 # The D-trace start need only be rough, and is better too large than too small.
 START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
+CROWD = 0.05  # share of the entries of the target above the penalty; a choice of cost, not of answers
 CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
@@ -79,10 +80,10 @@ def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
     p = problem.p
     if problem.penalty_max <= problem.penalty:
         return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
+    if p > SMALL and _crowded(problem) and (least := problem.refute_by_target()):
+        return Solution(csr_array((p, p)), 0.0, problem.penalty_max - problem.penalty, 1.0, 0, False, least)
     master = _Master(problem)
     master.start()
-    if master.doubtful is not None and (least := problem.refute_by_target()):
-        return replace(master.doubtful, least_penalty=least)
     least = 0.0
     for rounds in range(1, MAX_ROUNDS + 1):
         delta, dual = master.solve()
@@ -136,7 +137,6 @@ class _Master:
         self.constraints: Entries = (empty, empty)
         self.bound = FIRST_BOUND
         self.unit = _unit(problem)
-        self.doubtful: Solution | None = None  # a start that breaks constraints: perhaps nothing meets them
         import highspy  # noqa: PLC0415 - takes a moment to load
 
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
@@ -158,8 +158,6 @@ class _Master:
         easier = self.problem.at_penalty(START_FRACTION * penalty)
         tolerance = START_TOLERANCE * penalty
         found, _ = descend(easier, None, tolerance, START_ROUNDS, START_SWEEPS, START_ROUNDS)
-        if found.violation > tolerance:
-            self.doubtful = _unsolved(easier, found, penalty)
         rough = found.delta.tocoo()
         entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
         if len(signs) == 0:  # just below the penalty at which the answer is zero
@@ -275,11 +273,11 @@ class _Master:
         self.highs.changeColsBounds(m, np.arange(m, dtype=np.int32), np.zeros(m), np.full(m, bound))
 
 
-def _unsolved(easier: SparseProblem, found: Solution, penalty: float) -> Solution:
-    """What a start for a smaller penalty is worth at this one; nothing is known of the gap."""
-    size = float(np.abs(found.delta.data).sum())
-    violation = max(0.0, found.violation + easier.penalty - penalty)
-    return Solution(found.delta, size, violation, 1.0, found.iterations, False)
+def _crowded(problem: SparseProblem) -> bool:
+    """Whether so many entries of ``b`` exceed the penalty that it is worth asking if anything fits."""
+    p = problem.p
+    blocks = problem.residual_blocks(csr_array((p, p)))
+    return sum(int((np.abs(block) > problem.penalty).sum()) for _, block in blocks) > CROWD * p * p
 
 
 def _unit(problem: SparseProblem) -> float:
