@@ -134,7 +134,10 @@ class Shape:
 
     def residuals(self, order: Sequence[int]) -> FloatArray:
         """Residuals of variance one along an order, a column per variable in that order."""
-        parts = [np.linalg.qr(table[list(order)].T)[0] * math.sqrt(table.shape[1]) for table in self.tables]
+        parts = []
+        for table in self.tables:
+            root, factor = np.linalg.qr(table[list(order)].T)
+            parts.append(root * np.where(np.diag(factor) < 0, -1.0, 1.0) * math.sqrt(table.shape[1]))
         return np.concatenate(parts)
 
     def evidence(self, negentropy: FloatArray) -> FloatArray:
