@@ -432,11 +432,13 @@ def search(
     *,
     optimum: Optimum | None = None,
     starts: Sequence[Sequence[str]] = (),
+    shape: bool | None = None,
 ) -> Fit:
     """Fit the moments of two conditions by the chosen method.
 
     `optimum` is the outcome of a search that was done, and validated, together with other comparisons; `starts`
-    are orders that a fit to much the same rows met, near which to search.
+    are orders that a fit to much the same rows met, near which to search, and `shape` says whether the shape of
+    residuals counted there; None to let these rows decide.
     """
     if optimum is None:
         validate(prepared)
@@ -447,7 +449,10 @@ def search(
     screened = prepared.screened or Screened(range(len(names)))
     units, kept = units_of(prepared, options), screened.members
     before = prepared.before(kept)
-    settings = options.order_settings(callback, inflation_of(prepared, options, units))
+    settings = replace(
+        options.order_settings(callback, inflation_of(prepared, options, units)),
+        shape=shape if options.covariance == "sample" else False,  # scores have shapes of their own
+    )
     return ordersearch.fit_samples(
         names,
         first,
@@ -475,6 +480,7 @@ class Refit:
     inflation: Inflation | None = None  # of penalties, by what chance gains on all rows; None to see anew
     # Variables whose gains, noise variances and intercepts are asked for; None for all.
     moved: frozenset[str] | None = None
+    shape: bool | None = None  # whether the shape of all residuals counts; None to let the rows decide
 
     @classmethod
     def of(
@@ -494,7 +500,8 @@ class Refit:
             (fit.starts, fit.settings.inflation) if fit is not None and fit.method == "order" else ((), None)
         )
         options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
-        return cls(options, starts, inflation, None if moved is None else frozenset(moved))
+        shape = fit.shaped if fit is not None and fit.method == "order" else None
+        return cls(options, starts, inflation, None if moved is None else frozenset(moved), shape)
 
     @property
     def about(self) -> dict[str, str]:
@@ -513,7 +520,7 @@ class Refit:
         prepared = prepare(tables, options, inflation=self.inflation)
         if out:
             prepared = screened_to_fit(prepared, options).leaving_out(out)
-        return search(prepared, options, starts=self.starts).claims(self.moved)
+        return search(prepared, options, starts=self.starts, shape=self.shape).claims(self.moved)
 
     def at(self, tables: Tables, rng: np.random.Generator, multiple: float) -> Claims:
         """Fit two aligned tables with penalties times a multiple."""

@@ -34,6 +34,7 @@ from diffdag.ordersearch.search import (
     search_near,
     search_orders,
 )
+from diffdag.ordersearch.shape import settle_by_shape
 from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
@@ -67,6 +68,7 @@ class OrderSettings:
     max_variables: int | None = None  # at most so many variables are ordered
     gains: bool = True  # whether a factor may multiply all effects on a variable
     inflation: Inflation = NONE  # of each kind of penalty, by what chance gains on the rows
+    shape: bool | None = None  # whether the shape of residuals counts; None to let the rows decide
 
     def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
         """The search problem of the moments of what was kept of `total` variables."""
@@ -185,6 +187,7 @@ class OrderFit:
     # By how much less than others two variables were observed together, at most 1; None where none has gaps.
     known_cells: FloatArray | None = None
     mean_widths: FloatArray | None = None  # what errors of intercepts are multiplied by; None for nothing
+    shaped: bool = False  # whether the shape of residuals counted as evidence for the order
     method: Literal["order"] = "order"
 
     @property
@@ -389,11 +392,16 @@ def fit_samples(
     ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
     done already, together with other pairs of conditions; `starts` are good orders on much the same data.
     """
-    problem = settings.problem(first, second, before, len(names))
-    if optimum is None and starts and problem.p > FEW and not is_total(before):
-        optimum = search_near(problem, [_order_among(start, first.names) for start in starts])
+    problem, given = settings.problem(first, second, before, len(names)), optimum
+    near = [_order_among(start, first.names) for start in starts] if problem.p > FEW else []
+    if optimum is None and near and not is_total(before):
+        optimum = search_near(problem, near)
     found = optimum or search_orders(problem, settings.rng, settings.jobs, settings.progress)
-    return OrderFit(names, first, second, found, settings, screened, rows, units, known_cells, mean_widths)
+    settled = None
+    if given is None and rows is not None and units is None and known_cells is None:
+        settled = settle_by_shape(found, rows, decided=settings.shape, starts=near)
+    fit = OrderFit(names, first, second, settled or found, settings, screened, rows, units, known_cells)
+    return replace(fit, mean_widths=mean_widths, shaped=settled is not None)
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -532,6 +540,7 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "search_order": list(fit.search_order),
         "margins": fit.margins,
         "unsettled": fit.unsettled,
+        **({"shape": "of residuals counts as evidence for the order"} if fit.shaped else {}),
     }
 
 
@@ -570,6 +579,11 @@ def _notes(fit: OrderFit) -> Iterator[str]:
         yield (
             f"{join_names(list(fit.unsettled))} {'are' if several else 'is'} not settled: orders without "
             f"{'them' if several else 'it'}, or the other way round, score within a penalty of this one"
+        )
+    if fit.shaped and optimum.margins:
+        yield (
+            "residuals are clearly not Gaussian, and independent along this order: their shape counted as "
+            "evidence for directions"
         )
     if max(fit.settings.inflation) >= VISIBLE:
         yield _inflation(fit)

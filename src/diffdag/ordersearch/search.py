@@ -473,11 +473,11 @@ def _compare_all(problem: Landscape) -> Optimum:
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
         margins[i, j] = problem.base + other - score
         turned.append(replace(best, order=tuple(order.tolist()), score=problem.base + other))
-    others = _worth_trying(problem, best, turned)
+    others = worth_trying(problem, best, turned)
     return Optimum(problem, best, 0, 0, margins, weigh_changes(problem, best), others)
 
 
-def _worth_trying(problem: Landscape, best: Found, met: Sequence[Found]) -> tuple[tuple[int, ...], ...]:
+def worth_trying(problem: Landscape, best: Found, met: Sequence[Found]) -> tuple[tuple[int, ...], ...]:
     """Orders that may be the best on similar data, beside the one that is here."""
     near = best.score + BEYOND_DOUBT * problem.unit
     orders = dict.fromkeys(item.order for item in sorted(met, key=_score) if item.score <= near)
@@ -528,7 +528,7 @@ def _walk_many(
             change: min(rise, _rise(change, orders, best))
             for change, rise in weigh_changes(problem, best).items()
         },
-        _worth_trying(problem, best, [*turned.values(), *without.values()]),
+        worth_trying(problem, best, [*turned.values(), *without.values()]),
     )
 
 
