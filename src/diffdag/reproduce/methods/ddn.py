@@ -6,7 +6,8 @@ Differential dependency networks (Zhang et al. 2009; ddn3 of Fu et al. 2024) reg
 
 on standardised variables; a neighbour whose coefficient is not the same in both is an edge. Here the pair
 has to differ in both of its regressions, which lets fewer through; the penalties are multiples of ``sqrt(log p
-/ n)``, the best of a grid on tuning seeds (docs/neighbours.md). What is estimated is the difference of two moral graphs: see
+/ n)``, the best of a grid on tuning seeds (docs/neighbours.md).
+What is estimated is the difference of two moral graphs: see
 `diffdag.reproduce.methods.precision_based`.
 """
 

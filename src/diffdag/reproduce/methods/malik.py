@@ -53,4 +53,4 @@ def malik(first: Moments, second: Moments, penalty: str = PENALTY, fraction: flo
     return graph
 
 
-METHODS = (Method("malik", "terminal layers of the precision difference, Malik et al. 2024", malik, most=300),)
+METHODS = (Method("malik", "terminal layers of the precision difference, Malik et al. 2024", malik, most=60),)
