@@ -127,8 +127,8 @@ EXPERIMENT = Experiment(
     cells=cells,
     work=work,
     finish=finish,
-    full={**_SETTINGS, "p": [200, 1000, 5000, 20_000], "pairs": 5, "few": {"5000": 3, "20000": 1}},
-    quick={**_SETTINGS, "p": [200, 500], "pairs": 2, "few": {}},
+    full={**_SETTINGS, "p": [200, 1000, 5000, 20_000], "pairs": 3, "few": {"5000": 1, "20000": 1}},
+    quick={**_SETTINGS, "p": [200], "pairs": 1, "few": {}},
     axes=("methods", "p", "pairs", "few"),
     find=known,
 )
