@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
 
 from diffdag import InputError, LinearSEM, Moments, simulate_pair
+from diffdag import __main__ as cli
+from diffdag.reproduce.experiments.rivals import EXPERIMENT
+from diffdag.reproduce.experiments.rivals.worlds import WORLDS, draw
 from diffdag.reproduce.methods import find_method, find_node_method, find_rival
 from diffdag.reproduce.methods.correlations import dgca, z_score
 from diffdag.reproduce.methods.ddn import joint_neighbourhoods
@@ -169,3 +173,57 @@ def test_prediter_agrees_with_a_search_over_all_sets():
             expected.append(target)
     found = find_node_method("prediter").rank(first, second, ())
     assert set(np.flatnonzero(found.changed).tolist()) >= set(expected)
+
+
+# The experiments
+
+
+@pytest.mark.parametrize("name", list(WORLDS))
+def test_worlds_have_changes_and_rows_that_show_them(name):
+    data = draw(name, 300, (1, 2))
+    assert data.changed.any()
+    assert not (data.changed & data.open).any()
+    assert all(rows.shape == (300, WORLDS[name].p) for rows in data.rows)
+    again = draw.__wrapped__(name, 300, (1, 2))
+    np.testing.assert_array_equal(again.rows[0], data.rows[0])
+    place = {variable: k for k, variable in enumerate(data.order)}
+    assert all(place[j] < place[i] for i, j in np.argwhere(data.changed))
+
+
+def test_what_a_world_changes_besides_is_seen_in_its_rows():
+    means = draw("means", 20_000, (1, 2))
+    moved = np.abs(means.rows[0].mean(axis=0) - means.rows[1].mean(axis=0))
+    assert moved.max() > 0.25
+    assert not means.open.any()
+    gains = draw("gains", 100, (1, 2))
+    assert gains.open.any()
+    np.testing.assert_array_equal(gains.open, gains.open.T)
+
+
+def test_rivals_from_end_to_end(tmp_path, capsys):
+    small = ["reproduce", "rivals", "--quick", "--pairs", "1", "--methods", "order,multigroup-lingam,z-score"]
+    assert cli.run([*small, "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert "the paper's models" in capsys.readouterr().out
+    table = pd.read_csv(tmp_path / "rivals.csv")
+    assert table["f1"].notna().all()
+    assert set(table["method"]) == {"order", "multigroup-lingam", "z-score"}
+    assert (tmp_path / "rivals-skeleton.svg").exists()
+    assert cli.run(["reproduce", "rivals", "--methods", "magic", "--out", str(tmp_path / "no")]) == 2
+
+
+def test_slow_methods_have_no_cells_of_many_variables():
+    found = {(cell["world"], cell["method"]) for cell in EXPERIMENT.cells(EXPERIMENT.full)}
+    assert ("sparse 100", "order") in found
+    assert ("sparse 30", "malik") in found
+    assert ("sparse 100", "malik") not in found
+
+
+def test_wide_from_end_to_end(tmp_path, capsys):
+    small = ["reproduce", "wide", "--quick", "--methods", "dtrace,z-score", "--jobs", "1"]
+    assert cli.run([*small, "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "wide.csv").set_index("method")
+    assert (table["right"] <= table["claimed"]).all()
+    assert table.loc["dtrace", "skeleton_f1"] > 0.3
+    assert (table["f1"] == 0).all()  # undirected
+    assert cli.run(["reproduce", "wide", "--methods", "malik", "--out", str(tmp_path / "no")]) == 2
+    assert "wide tables have order" in capsys.readouterr().err
