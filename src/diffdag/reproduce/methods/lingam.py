@@ -75,6 +75,9 @@ def multigroup_lingam(first: FloatArray, second: FloatArray) -> BoolArray:
 
 ROW_METHODS = (
     Method(
-        "multigroup-lingam", "one order from non-Gaussian noise (Shimizu 2012), then tests", multigroup_lingam
+        "multigroup-lingam",
+        "one order from non-Gaussian noise (Shimizu 2012), then tests",
+        multigroup_lingam,
+        most=60,
     ),
 )
