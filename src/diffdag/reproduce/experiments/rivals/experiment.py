@@ -88,7 +88,7 @@ _SIZES = {
     "laplace": [341, 2525],
     "bent": [341, 2525],
     "sparse 30": [300, 1000],
-    "sparse 100": [500, 2000],
+    "sparse 100": [500],
 }
 _SETTINGS = {"methods": _METHODS, "limit": 30.0, "seed": 847_000}
 EXPERIMENT = Experiment(
@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     work=work,
     finish=finish,
-    full={**_SETTINGS, "worlds": _SIZES, "pairs": 12, "few": {"sparse 30": 8, "sparse 100": 2}},
+    full={**_SETTINGS, "worlds": _SIZES, "pairs": 12, "few": {"sparse 30": 8, "sparse 100": 4}},
     quick={**_SETTINGS, "worlds": {"paper": [341, 2525], "noise": [341]}, "pairs": 3, "few": {}},
     axes=("methods", "worlds", "pairs", "few"),
     find=find_rival,
