@@ -28,6 +28,9 @@ NAMES = (
     "shift",
     "baro-max",
     "baro-median",
+    "cd-nod",
+    "jci-pc",
+    "prediter",
 )
 WEIGHTS = np.zeros((5, 5))
 WEIGHTS[1, 0], WEIGHTS[2, 0], WEIGHTS[2, 1], WEIGHTS[3, 2], WEIGHTS[4, 3] = 0.7, 0.5, -0.6, 0.5, 0.6
@@ -82,7 +85,9 @@ def test_one_strong_change_is_named_first(name):
     assert found.changed is None or found.changed[2]
 
 
-@pytest.mark.parametrize("name", ["order", "oracle", "ut-igsp", "gnies", "gnies-rank"])
+@pytest.mark.parametrize(
+    "name", ["order", "oracle", "ut-igsp", "gnies", "gnies-rank", "cd-nod", "jci-pc", "prediter"]
+)
 def test_methods_that_look_at_causes_name_no_descendant(name):
     found = find_node_method(name).rank(*drawn(changed()), PARENTS)
     assert np.flatnonzero(found.changed).tolist() == [2]
@@ -94,7 +99,7 @@ def test_baselines_name_descendants_too(name):
     assert np.flatnonzero(found.changed).tolist() == [2, 3, 4]
 
 
-@pytest.mark.parametrize("name", ["order", "oracle", "ut-igsp"])
+@pytest.mark.parametrize("name", ["order", "oracle", "ut-igsp", "cd-nod", "prediter"])
 def test_a_changed_effect_is_a_changed_mechanism(name):
     weights = WEIGHTS.copy()
     weights[2] = 0.0

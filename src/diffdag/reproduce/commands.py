@@ -105,7 +105,8 @@ def reproduce(
     experiment: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT", help="table1, figure2, figure3, figure4, brain, chambers, sachs or nodes."
+            metavar="WHAT",
+            help="table1, figure2, figure3, figure4, brain, chambers, sachs, nodes, rivals or wide.",
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A small version: a minute or two.")] = False,

@@ -9,7 +9,7 @@ from typing import cast
 from diffdag._base.extras import extra
 from diffdag.reproduce.experiments.runner import Experiment
 
-NAMES = ("table1", "figure2", "figure3", "figure4", "brain", "chambers", "sachs", "nodes")
+NAMES = ("table1", "figure2", "figure3", "figure4", "brain", "chambers", "sachs", "nodes", "rivals", "wide")
 WITH_DATA = ("brain", "chambers", "nodes")  # experiments that read a folder
 NEED_DATA = ("chambers",)  # and have no data of their own
 

@@ -55,6 +55,17 @@ NODE_STYLES: dict[str, tuple[str, str]] = {
     "baro-max": ("#7f5539", "P"),
     "baro-median": ("#c9ada7", "3"),
 }
+# Methods of `rivals` and `wide` that are not in figure 2.
+RIVAL_STYLES: dict[str, tuple[str, str]] = {
+    "malik": ("#3a0ca3", ">"),
+    "multigroup-lingam": ("#ff006e", "H"),
+    "ddn": ("#606c38", "<"),
+    "z-score": ("#bc6c25", "|"),
+    "dgca": ("#dda15e", "_"),
+    "cd-nod": ("#3a0ca3", ">"),
+    "jci-pc": ("#606c38", "<"),
+    "prediter": ("#ff006e", "H"),
+}
 SIZES = ("order", "paper-fixed", "dci-c")  # their styles, for curves of numbers of variables
 OTHER = ("#555555", ".")
 
@@ -99,7 +110,7 @@ def _interval(values: NDArray[np.float64], name: str) -> tuple[float, float, flo
 
 def style_of(name: str) -> tuple[str, str]:
     """Colour and marker of a curve, fixed over all figures."""
-    return (STYLES | NODE_STYLES).get(name, OTHER)
+    return (STYLES | NODE_STYLES | RIVAL_STYLES).get(name, OTHER)
 
 
 def draw_panels(

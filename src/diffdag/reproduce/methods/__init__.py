@@ -1,7 +1,8 @@
 """Every method of comparing two conditions, side by side: one file per method, found by being here.
 
 A file of this folder that defines ``METHODS``, a tuple of `Method`, is all that a new method of estimating a
-difference graph takes; ``NODE_METHODS``, a tuple of `NodeMethod`, is for methods that rank variables.
+difference graph takes; ``NODE_METHODS``, a tuple of `NodeMethod`, is for methods that rank variables, and
+``ROW_METHODS`` for those that estimate a graph from rows, which moments do not stand for.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import Any
 from diffdag._base.checks import check_option
 from diffdag.reproduce.methods.method import Method, NodeMethod
 
-__all__ = ["Method", "NodeMethod", "all_methods", "all_node_methods", "find_method", "find_node_method"]
+__all__ = [
+    "Method",
+    "NodeMethod",
+    "all_methods",
+    "all_node_methods",
+    "all_row_methods",
+    "find_method",
+    "find_node_method",
+    "find_rival",
+]
 
 
 @cache
@@ -32,6 +42,17 @@ def find_method(name: str) -> Method:
     methods = all_methods()
     _check_name(name, tuple(methods))
     return methods[name]
+
+
+@cache
+def all_row_methods() -> dict[str, Method]:
+    """Every method of estimating a graph whose ``run`` takes two arrays of rows, by name."""
+    return {method.name: method for method in _listed("ROW_METHODS")}
+
+
+def find_rival(name: str) -> Method:
+    """Return the method of this name, from moments or from rows, or refuse it."""
+    return all_row_methods().get(name) or find_method(name)
 
 
 @cache

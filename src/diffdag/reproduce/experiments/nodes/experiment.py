@@ -89,7 +89,7 @@ def finish(table: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> tu
 
 _METHODS = [
     "order", "order-listed", "oracle", "ut-igsp", "gnies", "gnies-rank", "sd-ratio", "shift", "baro-max",
-    "baro-median",
+    "baro-median", "cd-nod", "jci-pc", "prediter",
 ]  # fmt: skip
 _SETTINGS = {"methods": _METHODS, "limit": 120.0, "seed": 845_000}
 SIMULATED = Experiment(
