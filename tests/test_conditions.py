@@ -521,7 +521,7 @@ def test_nothing_found_can_be_shown_too():
         ("a", "b"), "a", {("a", "b"): one_result(("a", "b"), [Edge("c", "$x$", delta=1.0)])}
     )
     assert empty.edges.dtypes.to_dict() == full.edges.dtypes.to_dict()
-    assert list(empty.edges.columns[-5:]) == ["low", "high", "settled", "stand_ins", "size"]
+    assert list(empty.edges.columns[-5:]) == ["high", "settled", "stand_ins", "size", "robustness"]
     assert empty.summary().startswith("No change found in 2 comparisons")
     assert "no change found" in [text.get_text() for ax in empty.plot().axes for text in ax.texts]
     assert "<svg" in empty._repr_html_()

@@ -75,9 +75,11 @@ class DifferenceDAG:
     max_variables : int, optional
         ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change;
         200 unless said otherwise, up to 500, and never more than the rows of the smaller table allow.
-    adjust : sequence of str, optional
+    adjust : sequence of str, "hidden" or int, optional
         Covariates, such as age, sex and batch: columns of numbers or categories that are taken out of every
         variable, with coefficients that may differ between the conditions. They are not compared themselves.
+        ``"hidden"``, alone or in the list, takes out hidden causes of many variables, as many as the data show,
+        and a whole number so many. See `diffdag.tables.hidden`.
     cluster : str, optional
         The column that names what rows are nested in: donors, sites, litters, subjects. Effects are then those
         within them, and all errors, resamples and permutations go by them.
@@ -149,7 +151,7 @@ class DifferenceDAG:
         effective_samples: float | tuple[float, float] | Literal["auto"] | None = None,
         whiten: Whitening | None = None,
         max_variables: int | None = None,
-        adjust: Sequence[str] | None = None,
+        adjust: Sequence[str] | int | None = None,
         cluster: str | None = None,
         missing: Missing = "error",
         resamples: int | None = None,

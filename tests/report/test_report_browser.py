@@ -319,6 +319,7 @@ class TestExploring:
             "confidence": "0.97", "direction": "", "low": "", "high": "", "settled": "True",
             "stand_ins": "",
             "size": "",
+            "robustness": "",
         }  # fmt: skip
         with page.expect_download() as started:
             page.get_by_role("button", name="Save picture").click()

@@ -117,6 +117,7 @@ class TestResult:
             "settled",
             "stand_ins",
             "size",
+            "robustness",
         ]
         assert list(table.columns) == columns
         assert table["directed"].tolist() == [True, True, False]
@@ -385,6 +386,7 @@ class TestRoundTrip:
             "support": None, "confidence": None, "direction": None, "low": None, "high": None, "settled": True,
             "stand_ins": [],
             "size": None,
+            "robustness": None,
         }  # fmt: skip
         assert content["edges"][2]["weight_first"] is None
 

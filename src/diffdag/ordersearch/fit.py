@@ -161,7 +161,8 @@ class Structure:
             if j in single or j in multiplied:
                 weights = float(fit.first[k]), float(fit.second[k])
                 errors = float(fit.error_first[k]), float(fit.error_second[k])
-                edge = estimated_edge(self.names[j], self.names[i], weights, errors, float(fit.error_delta[k]))
+                stderr, freedom = float(fit.error_delta[k]), sum(fit.freedom)
+                edge = estimated_edge(self.names[j], self.names[i], weights, errors, stderr, freedom)
                 yield edge if j in single else replace(edge, gain_of=self.names[i])
 
 

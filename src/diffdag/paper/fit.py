@@ -53,6 +53,7 @@ class Equation:
     regressors: list[int]
     first: Regression
     second: Regression
+    freedom: int  # degrees of freedom of both
 
     @property
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
@@ -64,7 +65,7 @@ class Equation:
         k = self.regressors.index(j)
         weights = float(self.first.coefficients[k]), float(self.second.coefficients[k])
         errors = float(self.first.stderrs[k]), float(self.second.stderrs[k])
-        return estimated_edge(names[j], names[i], weights, errors, math.hypot(*errors))
+        return estimated_edge(names[j], names[i], weights, errors, math.hypot(*errors), self.freedom)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,8 @@ class PaperFit:
         for regressors in (earlier, causes):
             before, after = (regress(moments, target, regressors) for moments in (first, second))
             if before is not None and after is not None:
-                return Equation(regressors, before, after)
+                freedom = first.n + second.n - 2 * (len(regressors) + 1)
+                return Equation(regressors, before, after, freedom)
         return None
 
     def claims(self, about: Collection[str] | None = None) -> Claims:

@@ -43,6 +43,30 @@ def classify_change(weight_first: float, weight_second: float, absent_first: boo
     return "strengthened" if grows else "weakened"
 
 
+def robustness_value(delta: float, stderr: float, freedom: float) -> float | None:
+    """How strong a hidden common cause would have to be to explain a change of an effect away.
+
+    It is the robustness value of Cinelli and Hazlett (2020), with the statistic ``t = delta / stderr`` of the
+    difference and the degrees of freedom of both regressions together:
+
+        RV = (sqrt(f^4 + 4 f^2) - f^2) / 2,     f = |t| / sqrt(freedom).
+
+    In condition k, a cause that explains the share r of what the predecessors leave of the source, and of the
+    target, moves the weight by at most ``S_k r / sqrt(1 - r)``, with S_k the residual spread of the target over
+    that of the source. Both together move delta by at most ``(S_1 + S_2) r / sqrt(1 - r)``, whatever the cause
+    does in either. As ``(S_1 + S_2)^2 <= (m_1 + m_2) (S_1^2 / m_1 + S_2^2 / m_2)`` with m_k degrees of freedom,
+    which is ``freedom stderr^2``, no smaller share than RV suffices. None where no error is known.
+
+    >>> round(robustness_value(0.5, 0.05, 1600), 2)
+    0.22
+    """
+    if not (freedom > 0 and stderr > 0):
+        return None
+    f = abs(delta) / stderr / math.sqrt(freedom)
+    # The formula above, without a difference of numbers that are nearly the same where f is large.
+    return 2 / (1 + math.sqrt(1 + 4 / f**2)) if f > 0 else 0.0
+
+
 def join_listed(names: Iterable[str]) -> str:
     """Several names in one cell of a table."""
     return SEPARATOR.join(names)
@@ -99,6 +123,9 @@ class Edge(_Record):
     #: `delta` in standardised units: times the standard deviation of the source over that of the target, each
     #: pooled over both conditions. Units of the columns do not matter to it.
     size: float | None = None
+    #: Share of the residual variance of source and of target that a hidden common cause would at least have to
+    #: explain to bring `delta` to zero; see `robustness_value`.
+    robustness: float | None = None
 
     def __post_init__(self) -> None:
         if self.change is not None and self.change not in CHANGES:
@@ -285,13 +312,22 @@ class Claims(NamedTuple):
 
 
 def estimated_edge(
-    source: str, target: str, weights: tuple[float, float], errors: tuple[float, float], stderr: float
+    source: str,
+    target: str,
+    weights: tuple[float, float],
+    errors: tuple[float, float],
+    stderr: float,
+    freedom: float,
 ) -> Edge:
-    """A directed edge with weights in both conditions, their standard errors and that of their difference."""
+    """A directed edge with weights in both conditions, their standard errors and that of their difference.
+
+    `freedom` are the degrees of freedom of both regressions together.
+    """
     (before, after), (error1, error2) = weights, errors
     absent = abs(before) <= ABSENT_ERRORS * error1, abs(after) <= ABSENT_ERRORS * error2
     change = classify_change(before, after, *absent)
-    return Edge(source, target, True, change, before, after, before - after, stderr)
+    robustness = robustness_value(before - after, stderr, freedom)
+    return Edge(source, target, True, change, before, after, before - after, stderr, robustness=robustness)
 
 
 def with_sizes(edges: Iterable[Edge], names: Sequence[str], scales: FloatArray) -> tuple[Edge, ...]:

@@ -94,8 +94,8 @@ def take_out(
         mean = own.means(level)
         average = np.nanmean(mean, axis=0)
         left.append(level - mean[own.members] + average)
-        lost.append(rank + own.count - 1)
-        worth.append(1 / (1 / n[k] + leverage))
+        lost.append(rank + own.count - 1 + design.hidden)
+        worth.append(1 / (1 / n[k] + leverage + design.leverage[k]))
         levels.append(_Units.of(members, len(design.units), n[k]).means(level) if design.single else mean)
     nested = None
     if design.members is not None:

@@ -16,7 +16,15 @@ from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
 from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
 from diffdag.tables.degenerate import dependent_columns, find_extreme_scales
-from diffdag.tables.design import Design, Labels, design_columns, make_design, read_labels
+from diffdag.tables.design import (
+    Design,
+    Labels,
+    check_no_hidden_column,
+    design_columns,
+    make_design,
+    read_labels,
+    split_hidden,
+)
 from diffdag.tables.inspect import Inspection, inspect_columns, measure
 from diffdag.tables.nesting import Nesting, find_nesting
 from diffdag.tables.problems import (
@@ -228,7 +236,7 @@ def align_tables(
     drop: Sequence[str] | None = None,
     levels: Levels | None = None,
     missing: Missing = "error",
-    adjust: Sequence[str] | None = None,
+    adjust: Sequence[str] | int | None = None,
     cluster: str | None = None,
     whiten: Whitening | None = None,
     labels: tuple[str, str] = ("first", "second"),
@@ -245,8 +253,10 @@ def align_tables(
     values is coded 0 and 1, and that with `levels`, by column and lowest first, from 0 on. `columns` are the
     variables to compare, in this order, and `drop` those to leave out; each has to be in at least one table.
     `adjust` are covariates to take out of all variables, numbers or categories, and `cluster` names what rows
-    are nested in; they are no variables, and rows in which they are missing cannot be used; columns that do not
-    vary within units are left out with a note. `whiten` takes the memory of rows out (see `Tables.whiten`);
+    are nested in; ``"hidden"`` among the covariates, or a number in their place, asks for hidden causes of many
+    variables to be taken out (see `diffdag.tables.hidden`). Covariates are no variables, and rows in which they
+    are missing cannot be used; columns that do not vary within units are left out with a note. `whiten` takes
+    the memory of rows out (see `Tables.whiten`);
     rows then stand in the order of time. `missing` "drop" leaves out the rows with missing values and
     notes how many. `labels` are what messages call the tables, unless these know their files or groups. `few`
     allows one of them to have few rows, down to one: see `Tables.few`.
@@ -263,6 +273,31 @@ def align_tables(
     """
     check_missing_option(missing)
     _check_whiten(whiten, cluster)
+    named_ones, hidden, wanted = split_hidden(adjust)
+    if hidden:
+        _check_hidden(cluster, whiten, missing)
+    chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels, "missing": missing}
+    design: dict[str, Any] = {"adjust": named_ones, "cluster": cluster, "hidden": hidden}
+    made = _align(first, second, **chosen, **design, whiten=whiten, labels=labels, few=few)
+    return _without_hidden(made, wanted) if hidden else made
+
+
+def _align(
+    first: Any,
+    second: Any,
+    *,
+    columns: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    levels: Levels | None,
+    missing: Missing,
+    adjust: Sequence[str] | None,
+    hidden: bool,
+    cluster: str | None,
+    whiten: Whitening | None,
+    labels: tuple[str, str],
+    few: bool,
+) -> Tables:
+    """Align two tables, with covariates that have names; see `align_tables`."""
     shared: list[str] = []
     by_name = columns is not None
     if columns is None:
@@ -271,6 +306,7 @@ def align_tables(
     beside = design_columns(adjust, cluster)
     chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
     whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
+    check_no_hidden_column(hidden, seen.sources)
     said = read_labels(seen.sources, adjust, cluster)
     sparse = few_condition(*map(len, seen.arrays)) if few else None
     seen, aside, useless = _sort_out(seen, by_name, sparse)
@@ -294,7 +330,7 @@ def align_tables(
         raise_problems(find_transposed(whole))
         found += _find_dependent(seen, kept, left) if sparse is None else []
         raise_problems(found, () if drop is None else map(str, drop))
-    _check_design(sparse, kept, labels, adjust, cluster)
+    _check_design(sparse, kept, labels, adjust or hidden, cluster)
     nesting = () if cluster is not None or sparse is not None else find_nesting(seen, aside.of("text"))
     notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
     notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
@@ -312,6 +348,42 @@ def align_tables(
     more: dict[str, Any] = {"design": design, "switched": aside.switched, "nesting": nesting, "few": sparse}
     made = Tables(kept[0], kept[1], seen.names, (*notes, *gaps), (rows[0], rows[1]), gaps=bool(gaps), **more)
     return _whitened(made if by_name else _without_unit_numbers(made), whiten)
+
+
+def _check_hidden(cluster: object, whiten: object, missing: Missing) -> None:
+    """Refuse what hidden causes are not looked for with."""
+    asked = {"cluster": cluster is not None, "whiten": whiten is not None, "missing": missing == "em"}
+    for name in (name for name, own in asked.items() if own):
+        raise InputError(
+            "hidden causes are estimated from independent rows without gaps; leave ", named(name), " out"
+        )
+
+
+def _without_hidden(tables: Tables, wanted: int | None) -> Tables:
+    """The tables with hidden causes taken out of their rows, which are those at equal covariates."""
+    from diffdag.tables.hidden import without_hidden  # noqa: PLC0415 - seldom used
+
+    rows = tables.adjusted
+    found = without_hidden(rows.first, rows.second, wanted)
+    if not found.count:
+        note = "no hidden cause of many variables was found, and none is taken out"
+        return replace(tables, notes=(*tables.notes, note))
+    were = "was" if found.count == 1 else "were"
+    note = (
+        f"{plural(found.count, 'hidden cause')} of many variables {were} taken out, with {found.share:.0%} of "
+        "the variance within conditions"
+    )
+    first, second = (
+        own + (after - before)
+        for own, after, before in zip(
+            (tables.first, tables.second), found.rows, (rows.first, rows.second), strict=True
+        )
+    )
+    for array in (first, second):
+        array.flags.writeable = False
+    design = tables.design or Design.none(len(first), len(second))
+    design = replace(design, hidden=found.count, leverage=found.leverage)
+    return replace(tables, first=first, second=second, design=design, notes=(*tables.notes, note))
 
 
 def _without_unit_numbers(tables: Tables) -> Tables:
@@ -386,7 +458,7 @@ def _check_design(
     few: int | None,
     kept: Sequence[FloatArray],
     labels: tuple[str, str],
-    adjust: Sequence[str] | None,
+    adjust: object,
     cluster: str | None,
 ) -> None:
     """Refuse what cannot be taken out of a few rows, or filled in there."""

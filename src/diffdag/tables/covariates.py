@@ -33,6 +33,7 @@ from diffdag.tables.design import (
     level_name,
     never_varies,
     refuse_condition,
+    split_hidden,
 )
 from diffdag.tables.effective_rows import without_rows
 from diffdag.tables.moments import Moments, moments_of_sums, with_all_levels
@@ -54,6 +55,8 @@ def covariates_of_moments(
     *, adjust: object, cluster: object, missing: Missing, whiten: object = None
 ) -> list[str]:
     """The covariates that moments are to be adjusted for; what acts on rows is refused."""
+    if split_hidden(adjust)[1]:
+        raise InputError("hidden causes are estimated from rows, and only moments are known; leave them in")
     found = design_columns(adjust, None)
     for name, value in (("cluster", cluster), ("whiten", whiten)):
         if value is not None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from diffdag._base.checks import check_whole, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, Part, Way, join_names, plural, table_words
 from diffdag.tables.columns import Source, label_value
@@ -29,6 +30,7 @@ LEAST_UNITS = 2  # in each condition: one tells nothing of what others would sho
 MOST_ALONE = 0.5  # share of the rows of a condition that may have a unit of their own
 # Share of the variance of a covariate that the condition explains, from which on it nearly coincides with it.
 COINCIDES = 0.9
+HIDDEN = "hidden"  # what asks for hidden causes among covariates
 # What the page says that a column is to be, by option.
 _AS = {"adjust": "is to be a covariate", "cluster": "is to be what rows are nested in"}
 # What to do about a column that is no covariate, or in which rows are not nested.
@@ -50,6 +52,9 @@ class Design:
     single: bool = (
         False  # whether most units have one row in a condition: they are pairs, and nothing is within
     )
+
+    hidden: int = 0  # hidden causes that were taken out of the rows already
+    leverage: tuple[float, float] = (0.0, 0.0)  # what that adds to the errors of means
 
     @classmethod
     def none(cls, first: int, second: int) -> Design:
@@ -79,7 +84,9 @@ class Design:
     @property
     def said(self) -> dict[str, object]:
         """What was taken out, for people to read."""
-        adjust = {"adjust": list(self.adjust)} if self.adjust else {}
+        adjust: dict[str, object] = {"adjust": list(self.adjust)} if self.adjust else {}
+        if self.hidden:
+            adjust["hidden_causes"] = self.hidden
         return {**adjust, **({"cluster": self.cluster} if self.cluster else {})}
 
 
@@ -100,6 +107,31 @@ class Labels:
             for k in (0, 1)
         )
         return one, two
+
+
+def split_hidden(adjust: object) -> tuple[object, bool, int | None]:
+    """The covariates that have names, whether hidden causes are asked for, and how many if that was said.
+
+    ``"hidden"``, alone or among names, and a whole number stand for hidden causes.
+
+    >>> split_hidden(["age", "hidden"]), split_hidden(3), split_hidden(["age"])
+    ((['age'], True, None), (None, True, 3), (['age'], False, None))
+    """
+    if is_whole(adjust):
+        check_whole("adjust", adjust, least=1)
+        return None, True, int(str(adjust))
+    names: object = [adjust] if isinstance(adjust, str) and adjust == HIDDEN else adjust
+    if not isinstance(names, (list, tuple)) or HIDDEN not in names:
+        return adjust, False, None
+    return [name for name in names if name != HIDDEN] or None, True, None
+
+
+def check_no_hidden_column(asked: bool, sources: Sequence[Source]) -> None:
+    """Refuse to guess what is meant where hidden causes are asked for, and a column has their name."""
+    if asked and any(HIDDEN in source.label_names for source in sources):
+        raise InputError(
+            f"'{HIDDEN}' is a column, and asks for hidden causes in ", Option("adjust"), "; rename the column"
+        )
 
 
 def design_columns(adjust: object, cluster: object) -> list[str]:

@@ -75,7 +75,7 @@ class Inputs:
         return read_table(self.first, text=[str(self.group)], **self.reading)
 
     def read_pair(
-        self, missing: str, adjust: list[str] | None = None, check: Callable[[], None] = lambda: None
+        self, missing: str, adjust: list[str] | int | None = None, check: Callable[[], None] = lambda: None
     ) -> tuple[Any, Any, tuple[str, str]]:
         """Read two files, or two groups of one, and what to call them.
 
@@ -106,6 +106,8 @@ class Inputs:
         if self.transpose or self.levels:
             refuse("--transpose and --levels are about tables, not about moments; leave them out")
         check()
+        if isinstance(adjust, int) or "hidden" in (adjust or ()):
+            refuse("hidden causes are estimated from rows, and these are moments; leave --adjust hidden out")
         chosen = {"columns": self.choice["columns"], "drop": self.choice["drop"]}
         return *_read_moments(inputs, **chosen, adjust=adjust, missing=missing), (one, two)
 

@@ -59,7 +59,8 @@ def model_options(
         int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
     ] = None,
     adjust: Annotated[
-        str | None, typer.Option(help="Covariates to take out of all variables: age,sex,batch.")
+        str | None,
+        typer.Option(help="Covariates to take out: age,sex,batch; hidden, or a number: hidden causes."),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Column that names what rows are nested in: donor, site, subject.")
@@ -91,7 +92,7 @@ def model_options(
         "effective_samples": _rows(effective_samples),
         "whiten": whiten,
         "max_variables": max_variables,
-        "adjust": split_names(adjust),
+        "adjust": int(adjust) if adjust is not None and adjust.strip().isdecimal() else split_names(adjust),
         "cluster": cluster,
         "missing": missing,
         "n_jobs": jobs,

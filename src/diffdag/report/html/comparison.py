@@ -189,6 +189,7 @@ def _facts(result: Difference, edge: Edge, row: dict[str, str]) -> list[tuple[st
         ("Confidence that something changed", row["confidence"]),
         ("Direction: the arrow is right, if so", row["direction"]),
         ("Support", row["support"]),
+        ("Robustness: share that a hidden common cause would have to explain", fmt.percent(edge.robustness)),
     ]
     facts += [
         ("Found in resamples", fmt.percent(share.found))
