@@ -131,7 +131,6 @@ def test_a_proof_by_hand():
 
 
 def test_the_target_refutes_many_variables_before_highs_is_asked(monkeypatch):
-    """Sixty variables, thirty rows: HiGHS did not end within a minute here."""
     tables = [table[:30] for table in few_rows(3, p=60)]
     rows, dense = standardise_rows(*tables)[0], problem_of(tables)
     expected = dense.refute(csr_array(dense.target))
