@@ -1,7 +1,7 @@
 """Fill the tables of docs/neighbours.md from the files of finished runs in docs/reproduction/.
 
     .venv/bin/python docs/make_neighbours.py                 fill the page
-    .venv/bin/python docs/make_neighbours.py FOLDER ...      first take over finished runs of rivals and wide
+    .venv/bin/python docs/make_neighbours.py FOLDER ...      first take over a finished run of rivals
 
 Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced.
 """
@@ -57,30 +57,10 @@ def worlds() -> str:
     return markdown(rows)
 
 
-def wide() -> str:
-    table, times = (pd.read_csv(RUNS / f"wide-{kind}.csv") for kind in ("summary", "times"))
-    sizes = list(dict.fromkeys(table["p"]))
-    rows = [["method", *(f"p = {p:,}" for p in sizes)]]
-    seconds = times.set_index(["p", "method"])["median"]
-    for name, part in table.groupby("method", sort=False):
-        own, cells = part.set_index("p"), []
-        for p in sizes:
-            if p not in own.index:
-                cells.append("")
-            elif own.loc[p, "answers"] == 0:
-                cells.append("gave up")
-            else:
-                both = [number(own.loc[p, score]) for score in ("f1", "skeleton_f1")]
-                cells.append(f"{' / '.join(both)}, {seconds[p, name]:.1f} s ({own.loc[p, 'answers']:.0f})")
-        rows.append([f"`{name}`", *cells])
-    return f"{made('wide')}\n\n{markdown(rows)}"
-
-
 BLOCKS = {
     "worlds": worlds,
     "f1": lambda: scores("f1", directed=True),
     "skeleton": lambda: scores("skeleton_f1", directed=False),
-    "wide": wide,
 }
 
 
