@@ -317,7 +317,7 @@ REFUSED = {
         "names 'doner', which no table has; did you mean 'donor'?",
     ),
     "one name": ({"age": age}, {"adjust": "age"}, "'age'; give a list of column names"),
-    "a number": ({"age": age}, {"adjust": 3}, "3; give a list of column names"),
+    "a number": ({"age": age}, {"adjust": 3.5}, "3.5; give a list of column names"),
     "units as a list": ({"donor": donor}, {"cluster": ["donor"]}, "give the name of one column"),
     "units as a number": ({"donor": donor}, {"cluster": 3}, "give the name of one column"),
 }
