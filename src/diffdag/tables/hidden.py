@@ -32,8 +32,8 @@ from diffdag.tables.design import Design
 
 LEAST_VARIABLES = 15  # below which a cause of many variables cannot be told from effects between them
 LEAST_ROWS = 40  # of both conditions together
-# Chosen on seeds 1 and 2 of the worlds of benchmarks/hidden.py: components with a cause behind them told of 20 %
-# to 56 % of the variables; those of models without any, with 2 to 10 neighbours, of at most 18 %.
+# Chosen on seeds 1 and 2 of the worlds of benchmarks/hidden.py: components with a cause behind them told of
+# 20 % to 56 % of the variables; those of models without any, with 2 to 10 neighbours, of at most 18 %.
 PERVASIVE = 0.19
 TELLS = 3.0  # t value from which on a score tells of a variable
 NEAR = 3.9  # t value from which on a variable is a neighbour
