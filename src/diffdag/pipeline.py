@@ -39,7 +39,7 @@ from diffdag.ordersearch.screen import MOST, Screened, most_variables, screen, s
 from diffdag.ordersearch.stand_ins import add_stand_ins
 from diffdag.paper import fit as paper
 from diffdag.precision.api import ESTIMATORS, Penalty
-from diffdag.precision.problem import standardise
+from diffdag.precision.problem import pooled_scale, standardise
 from diffdag.precision.rows import standardise_rows
 from diffdag.result import DifferenceResult
 from diffdag.results.difference import Difference, as_text
@@ -217,7 +217,7 @@ class Prepared:
     def leaving_out(self, columns: Sequence[int]) -> Prepared:
         """The moments without those of some columns, as if these had been screened out."""
         screened = self.screened or Screened(range(len(self.names)))
-        return self.keeping(replace(screened, ranked=[k for k in screened.ranked if k not in columns]))
+        return self.keeping(screened.without(columns))
 
     def keeping(self, screened: Screened) -> Prepared:
         """The moments of some variables."""
@@ -242,9 +242,6 @@ def prepare(
     known, tables = options.precedence(tables.names), tables.adjusted
     screened = _screen_rows(tables, options, callback)
     first, second = moments_of(tables, options, None if screened is None else screened.members)
-    if screened is not None and len(screened.ranked) > (most := options.most_variables(first.n, second.n)):
-        screened = screened.at_most(most)  # ranks are worth fewer rows than there are
-        first, second = moments_of(tables, options, screened.members)
     notes = (*tables.notes, *_counted(tables, options, first, second))
     samples = None if tables.taken is None else (len(tables.first), len(tables.second))
     sizes = len(tables.first), len(tables.second)
@@ -357,15 +354,19 @@ def _screen_rows(tables: Tables, options: ModelOptions, callback: ProgressCallba
         return None
     scores = table_scores(tables.first, tables.second, options.covariance)
     n1, n2 = (int(rows) for rows in independent_rows(options.effective_samples, scores))
-    if len(tables.names) <= (most := options.most_variables(n1, n2)):
+    if len(tables.names) <= min(most := options.most_variables(n1, n2), MOST):
         return None
-    return screen(standardise_rows(*scores)[0], n1, n2, most, callback or silent)
+    problem, scale = standardise_rows(*scores)
+    apart = (scores[0].mean(axis=0) - scores[1].mean(axis=0)) / scale
+    return screen(problem, n1, n2, most, callback or silent, apart)
 
 
 def screen_moments(prepared: Prepared, most: int, callback: ProgressCallback | None) -> Screened:
     """Rank the variables by how much they seem to take part in a change; the first of them, at most so many."""
     first, second = prepared.first, prepared.second
-    return screen(standardise(first, second), first.n, second.n, most, callback or silent)
+    apart = ordersearch.mean_difference(first, second)
+    scaled = None if apart is None else apart / pooled_scale(first, second)
+    return screen(standardise(first, second), first.n, second.n, most, callback or silent, scaled)
 
 
 def screened_to_fit(
@@ -373,7 +374,7 @@ def screened_to_fit(
 ) -> Prepared:
     """Screen the variables if the order search cannot take all."""
     most = options.most_variables(prepared.first.n, prepared.second.n)
-    if options.method != "order" or prepared.screened is not None or len(prepared.names) <= most:
+    if options.method != "order" or prepared.screened is not None or len(prepared.names) <= min(most, MOST):
         return prepared
     return prepared.keeping(screen_moments(prepared, most, callback))
 
@@ -382,9 +383,16 @@ def screened_to_fit(
 
 
 def validate(prepared: Prepared, labels: tuple[str, str] = LABELS) -> None:
-    """Refuse moments that no search can use: too few rows, columns that are constant or linearly dependent."""
+    """Refuse moments that no search can use: too few rows, columns that are constant or linearly dependent.
+
+    Where orders are searched block by block, each block is looked at by itself.
+    """
+    blocks = () if prepared.screened is None else prepared.screened.blocks
+    searched = [tuple(prepared.names[k] for k in block) for block in blocks] or [prepared.first.names]
     for moments, label in zip((prepared.first, prepared.second), labels, strict=True):
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+        for names in searched:
+            own = moments.select(names)
+            check_moments(own.names, own.n, own.scatter, label, mean=own.mean)
     check_comparable(prepared.first, prepared.second, labels)
 
 

@@ -1,18 +1,20 @@
-"""Screening: shared neighbourhoods, statistics of change, and what the search is given."""
+"""Screening: shared neighbourhoods, pairs that look changed, blocks, and what is claimed of them."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from diffdag import DifferenceDAG, InputError, Moments, simulate_pair
-from diffdag.ordersearch import screen as module
-from diffdag.ordersearch.neighbourhood import MOST, Neighbourhoods, find_neighbourhoods
-from diffdag.ordersearch.screen import most_variables, screen, screening_note, silent
+from diffdag.ordersearch.blocks import Judged, claimed, gained
+from diffdag.ordersearch.neighbourhood import MOST, NEIGHBOURHOODS, Explored, Neighbourhoods, Suspect, explore
+from diffdag.ordersearch.penalty import most_of_effect, wide_penalty
+from diffdag.ordersearch.screen import Screened, make_blocks, most_variables, screen, screening_note, silent
 from diffdag.precision.problem import standardise
 from diffdag.precision.rows import standardise_rows
 
@@ -24,66 +26,199 @@ def wide_pair(p=600, n=300, changes=6, seed=1):
     return pair, pair.first.sample(n, seed + 1), pair.second.sample(n, seed + 2)
 
 
-def pursuit(tables, i):
-    """Orthogonal matching pursuit of one variable, by least squares on the rows."""
-    stacked = np.vstack([table - table.mean(axis=0) for table in tables])
-    stacked = stacked / stacked.std(axis=0)
-    rows, p = stacked.shape
-    price = math.log(p) + math.log(rows) / 2
-    chosen, left = [], stacked[:, i]
-    while len(chosen) < MOST:
-        correlation = np.abs(stacked.T @ left) / rows / left.std()
-        correlation[[i, *chosen]] = 0
-        best = int(correlation.argmax())
-        if -rows / 2 * math.log1p(-(correlation[best] ** 2)) <= price:
-            break
-        chosen.append(best)
-        left = stacked[:, i] - stacked[:, chosen] @ np.linalg.lstsq(stacked[:, chosen], stacked[:, i])[0]
-    return chosen, float((left**2).mean())
+def problem_of(tables, make):
+    if make == "rows":
+        return standardise_rows(*tables)[0]
+    return standardise(*(Moments.from_array(table) for table in tables))
+
+
+def scaled(tables):
+    """Rows on the scale of the problem, each condition around its mean."""
+    centred = [table - table.mean(axis=0) for table in tables]
+    scale = np.sqrt(sum((table**2).mean(axis=0) for table in centred) / 2)
+    return [table / scale for table in centred]
 
 
 @pytest.mark.parametrize("make", ["rows", "moments"])
-def test_neighbourhoods_are_those_of_matching_pursuit(make):
+def test_neighbourhoods_are_regressions_on_what_pays(make):
     _, *tables = wide_pair(p=80, n=60)
-    if make == "rows":
-        problem = standardise_rows(*tables)[0]
-    else:
-        problem = standardise(*(Moments.from_array(table) for table in tables))
-    found = find_neighbourhoods(problem, 60, 60, silent)
-    assert any(found.of(i) for i in range(80))
-    pooled = np.vstack([table - table.mean(axis=0) for table in tables])
+    found = explore(problem_of(tables, make), 60, 60, silent)
+    rows = np.vstack(scaled(tables))
+    pays = math.log(80) + math.log(120) / 2
+    correlation = np.abs(np.corrcoef(rows, rowvar=False)) - np.eye(80)
+    assert len(found.around) == NEIGHBOURHOODS
     for i in range(80):
-        chosen, variance = pursuit(tables, i)
-        assert found.of(i) == chosen
-        scale = (problem.at((np.array([i]),) * 2)[0] + problem.at((np.array([i]),) * 2)[1])[0] / 2
-        assert found.variances[i] == pytest.approx(variance * scale, rel=1e-4)
-    assert pooled.shape == (120, 80)
+        chosen = found.around[0].of(i)
+        closest = int(correlation[i].argmax())
+        if -60 * math.log1p(-(correlation[i, closest] ** 2)) > pays:
+            assert chosen[0] == closest
+        for own in found.around:
+            members = own.of(i)
+            assert i not in members
+            assert len(set(members)) == len(members) <= MOST
+            coefficients = np.linalg.lstsq(rows[:, members], rows[:, i])[0]
+            left = rows[:, i] - rows[:, members] @ coefficients
+            np.testing.assert_allclose(own.coefficients[i, : len(members)], coefficients, atol=1e-4)
+            assert own.variances[i] == pytest.approx((left**2).mean(), rel=1e-4)
+            if members:  # the last one paid
+                before = (
+                    rows[:, i] - rows[:, members[:-1]] @ np.linalg.lstsq(rows[:, members[:-1]], rows[:, i])[0]
+                )
+                assert 60 * math.log((before**2).sum() / (left**2).sum()) > pays - 1e-3
+    assert any(found.around[0].of(i) for i in range(80))
 
 
-def test_statistics_are_standard_normal_without_a_change_and_large_with_one():
-    pair, first, second = wide_pair(p=400, n=500, changes=3)
-    problem = standardise_rows(first, second)[0]
-    around = find_neighbourhoods(problem, 500, 500, silent)
-    noise = np.zeros(400)
-    values = np.vstack([block.copy() for _, block in module._statistics(problem, around, 500, 500, noise)])
-    changed = pair.changed | pair.changed.T
-    np.fill_diagonal(changed, True)
-    assert np.abs(values)[pair.changed].min() > 4
-    assert 0.85 < values[~changed].std() < 1.15
-    assert np.diag(values).max() == 0
-    assert 0.3 < np.median(noise) < 1.1  # 0.67 for absolute values of standard normal variables
+def test_other_neighbourhoods_do_without_the_closest_ones():
+    _, *tables = wide_pair(p=120, n=200)
+    around = explore(problem_of(tables, "rows"), 200, 200, silent).around
+    several = [i for i in range(120) if around[0].of(i) and around[1].of(i)]
+    assert len(several) > 20
+    for i in several:
+        assert around[0].of(i)[0] not in around[1].of(i) + around[2].of(i)
+        assert around[1].of(i)[0] not in around[2].of(i)
 
 
-def test_what_changed_is_kept_with_its_neighbours():
+def rank_of(tables, effect, cause, given):
+    """``t^2 + min(q, t)^2`` by least squares on the rows."""
+    one, two = scaled(tables)
+    rows, n = np.vstack([one, two]), len(one)
+    weights = np.linalg.lstsq(rows[:, given], rows[:, effect])[0]
+    left = [table[:, effect] - table[:, given] @ weights for table in (one, two)]
+    inner = [own @ table[:, cause] / n for own, table in zip(left, (one, two), strict=True)]
+    spread = math.sqrt((np.concatenate(left) ** 2).mean() * (rows[:, cause] ** 2).mean())
+    t, q = abs(inner[0] - inner[1]) / spread * math.sqrt(n / 2), abs(sum(inner)) / 2 / spread * math.sqrt(2 * n)
+    return t * t + min(q, t) ** 2
+
+
+@pytest.mark.parametrize("make", ["rows", "moments"])
+def test_suspects_are_ranked_by_changes_and_effects(make):
+    pair, *tables = wide_pair(p=200, n=250, changes=5)
+    found = explore(problem_of(tables, make), 250, 250, silent)
+    changed = {frozenset(edge) for edge in np.argwhere(pair.changed).tolist()}
+    assert changed <= {frozenset((own.effect, own.cause)) for own in found.suspects[:40]}
+    ranks = [own.rank for own in found.suspects]
+    assert ranks == sorted(ranks, reverse=True)
+    pairs = [frozenset((own.effect, own.cause)) for own in found.suspects]
+    assert len(set(pairs)) == len(pairs)
+    looked = 0
+    for own in found.suspects[:60]:
+        sets = [around.of(own.effect) for around in found.around]
+        if any(list(own.given) == chosen for chosen in sets) and all(
+            own.cause not in chosen for chosen in sets
+        ):
+            assert own.rank == pytest.approx(rank_of(tables, own.effect, own.cause, list(own.given)), rel=1e-3)
+            looked += 1
+    assert looked >= 3
+
+
+def test_a_change_is_seen_though_an_effect_explains_its_target_best():
+    """A child, and the other cause of that, explain the target better than its causes do."""
+    rng = np.random.default_rng(3)
+    tables = [rng.standard_normal((150, 300)) for _ in range(2)]
+    for table, weight in zip(tables, (0.0, 0.9), strict=True):
+        table[:, 2] += weight * table[:, 0] + 1.5 * table[:, 1]
+        table[:, 3] = 2.0 * table[:, 2] + table[:, 4] + 0.3 * table[:, 3]
+    found = explore(problem_of(tables, "rows"), 150, 150, silent)
+    assert found.around[0].of(2)[0] == 3
+    assert 3 not in found.around[1].of(2)
+    seen = next(own for own in found.suspects if {own.effect, own.cause} == {0, 2})
+    assert found.suspects.index(seen) < 3
+    assert 3 not in seen.given
+    result = DifferenceDAG().fit(*tables).result_
+    assert [(edge.source, edge.target) for edge in result.edge_list] == [("X1", "X3")]
+
+
+def test_variables_whose_noise_or_mean_changed_are_suspects_by_themselves():
+    rng = np.random.default_rng(4)
+    first, second = rng.standard_normal((2, 200, 300))
+    for table in (first, second):
+        table[:, 1] += table[:, 0]
+    second[:, 1] += 1.2
+    second[:, 7] *= 2
+    problem, scale = standardise_rows(first, second)
+    moved = explore(problem, 200, 200, silent, (first.mean(axis=0) - second.mean(axis=0)) / scale).moved
+    assert {1, 7} <= set(moved[:3])
+    assert 1 not in explore(problem, 200, 200, silent).moved  # nothing is known of means
+    result = DifferenceDAG().fit(first, second).result_
+    assert result.changed_noise["variable"].tolist() == ["X8"]
+    assert result.changed_mean["variable"].tolist() == ["X2"]
+    assert not result.edge_list
+
+
+def explored(p, suspects, members=None):
+    """Neighbours and suspects as told."""
+    chosen = np.full((p, MOST), -1)
+    for k, own in (members or {}).items():
+        chosen[k, : len(own)] = own
+    around = Neighbourhoods(chosen, np.zeros((p, MOST)), np.zeros((p, MOST)), np.ones(p))
+    return Explored((around,), tuple(Suspect(*own) for own in suspects), ())
+
+
+def test_pairs_that_share_a_variable_share_a_block():
+    found = explored(
+        40, [(0, 1, 9.0, (2, 3)), (5, 6, 8.0, ()), (1, 7, 7.0, (8,)), (6, 0, 6.0, ())], {5: [9, 10]}
+    )
+    assert make_blocks(found, 8, 12) == ((5, 6, 9, 10, 0, 1, 2, 3, 7, 8),)  # joined by the last pair
+    apart = make_blocks(found, 4, 6)
+    assert apart == ((0, 1, 2, 3, 7, 8), (5, 6, 9, 10))
+
+
+@given(st.data())
+def test_blocks_are_apart_and_not_too_large(data):
+    p = 30
+    ends = st.tuples(st.integers(0, p - 1), st.integers(0, p - 1)).filter(lambda own: own[0] != own[1])
+    pairs = data.draw(st.lists(ends, max_size=25))
+    given_ = [tuple(data.draw(st.lists(st.integers(0, p - 1), max_size=4))) for _ in pairs]
+    near = data.draw(st.dictionaries(st.integers(0, p - 1), st.lists(st.integers(0, p - 1), max_size=5)))
+    size = data.draw(st.integers(2, 12))
+    largest = data.draw(st.integers(size, 2 * size))
+    suspects = [(*own, 9.0, given) for own, given in zip(pairs, given_, strict=True)]
+    found = explored(p, suspects, near)
+    for every in (False, True):
+        blocks = make_blocks(found, size, largest, every=every)
+        members = [k for block in blocks for k in block]
+        assert len(set(members)) == len(members)
+        assert all(2 <= len(block) <= largest for block in blocks)
+        if every:
+            assert len(members) >= p - 1
+        if pairs:
+            assert any(set(pairs[0]) <= set(block) for block in blocks)
+
+
+def test_columns_are_left_out_of_blocks_too():
+    screened = Screened((4, 1, 2, 7), blocks=((4, 1), (2, 7)))
+    assert screened.members == [1, 2, 4, 7]
+    assert screened.without([2, 7]).blocks == ((4, 1),)
+    assert screened.at_most(3).members == [1, 2, 4]
+
+
+def test_what_changed_is_in_a_block_with_what_explains_it():
     pair, first, second = wide_pair()
     kept = screen(standardise_rows(first, second)[0], 300, 300, most_variables(300))
-    assert 2 <= len(kept.members) <= most_variables(300) == 200
-    members = {NAMES[k] for k in kept.members}
-    assert {name for edge in pair.edges for name in edge} <= members
-    parents = {
-        NAMES[j] for i in np.flatnonzero(pair.changed.any(axis=1)) for j in pair.first.effects[[i]].indices
-    }
-    assert len(parents & members) >= 0.8 * len(parents)
+    block = {k: number for number, members in enumerate(kept.blocks) for k in members}
+    for i, j in np.argwhere(pair.changed).tolist():
+        assert block[i] == block[j]
+    causes = [(i, j) for i in np.flatnonzero(pair.changed.any(axis=1)) for j in pair.first.effects[[i]].indices]
+    together = sum(block.get(int(i)) == block.get(int(j), -1) for i, j in causes)
+    assert together >= 0.8 * len(causes)
+
+
+@given(st.lists(st.floats(0, 60), max_size=12))
+def test_a_claim_needs_less_evidence_the_more_there_are(evidence):
+    found = claimed([Judged(k, k + 1, own) for k, own in enumerate(evidence)], 1000)
+    bound = wide_penalty(1000)
+    assert [own.evidence for own in found] == sorted(evidence, reverse=True)[: len(found)]
+    assert all(own.evidence >= bound - math.log(len(found)) for own in found)
+    rest = sorted(evidence, reverse=True)[len(found) :]
+    assert all(own < bound - math.log(k) for k, own in enumerate(rest, len(found) + 1))
+
+
+def test_gains_are_those_of_likelihood_ratios():
+    for gain in (0.5, 3.0, 12.0, 40.0):
+        assert gained(chi2.sf(2 * gain, 1)) == pytest.approx(gain, rel=1e-6)
+    assert gained(1.0) == gained(math.nan) == 0.0
+    assert gained(0.0) == gained(1e-320) == 700.0
+    assert most_of_effect(2) == 0.0
 
 
 @pytest.mark.slow
@@ -98,21 +233,37 @@ def test_a_wide_table_is_fitted_from_its_rows_as_from_its_moments():
     assert result.delta_precision.shape == (600, 600)
     assert len(result.screened_out) >= 400
     assert "were screened out" in " ".join(result.notes)
-    assert {"Looking for neighbours", "Looking for changes"} <= {what for _, _, what in seen}
+    assert {"Looking for neighbours", "blocks searched"} <= {what for _, _, what in seen}
     moments = [Moments.from_array(table) for table in (first, second)]
     again = DifferenceDAG().fit_moments(*moments).result_
-    assert again.edges.drop(columns="stderr").equals(result.edges.drop(columns="stderr")) or np.allclose(
-        again.edges["delta"], result.edges["delta"], rtol=1e-6
-    )
-    assert again.screened_out == result.screened_out
+    assert again.edges[["source", "target"]].equals(result.edges[["source", "target"]])
+    np.testing.assert_allclose(again.edges["delta"], result.edges["delta"], rtol=1e-6)
+    tested = result.nodes.dropna(subset="pvalue")["variable"]
+    assert set(tested) == set(result.variables) - set(result.screened_out)
+    assert result.checks
 
 
 @pytest.mark.slow
-def test_no_change_in_a_wide_table_gives_no_edges():
+def test_no_change_in_a_wide_table_gives_no_claims():
     for seed in range(3):
         pair = simulate_pair(500, neighbours=3, changes=0, rng=seed)
         tables = pair.first.sample(200, seed + 10), pair.first.sample(200, seed + 20)
-        assert not DifferenceDAG().fit(*tables).result_.edge_list
+        result = DifferenceDAG().fit(*tables).result_
+        assert not result.edge_list
+        assert not result.noise_list
+        assert not result.mean_list
+
+
+@pytest.mark.slow
+def test_all_variables_can_be_ordered_in_blocks():
+    pair = simulate_pair(260, neighbours=4, changes=6, weights=(0.5, 1.0), rng=8)
+    tables = pair.first.sample(600, 9), pair.second.sample(600, 10)
+    result = DifferenceDAG(max_variables=260).fit(*tables).result_
+    assert not result.screened_out
+    assert len(result.settings["search_order"]) == 260
+    found = {(edge.source, edge.target) for edge in result.edge_list if edge.directed}
+    assert len(found & pair.edges) >= 5
+    assert len(found - pair.edges) <= 1
 
 
 @pytest.mark.slow
@@ -137,15 +288,6 @@ def test_robust_covariances_screen_on_what_they_see(covariance):
     assert len(found - pair.edges) <= 1
 
 
-def test_a_copy_of_a_column_is_no_neighbour_and_hides_none():
-    _, first, second = wide_pair(p=300, n=60)
-    alone = find_neighbourhoods(standardise_rows(first, second)[0], 60, 60, silent)
-    first, second = (np.column_stack([table, table[:, 0]]) for table in (first, second))
-    found = find_neighbourhoods(standardise_rows(first, second)[0], 60, 60, silent)
-    assert alone.of(0)
-    assert found.of(0) == alone.of(0)
-
-
 @pytest.mark.filterwarnings("ignore:the spearman correlations:diffdag.DiffDagWarning")
 def test_no_more_is_kept_than_what_ranks_are_worth():
     _, first, second = wide_pair(p=200, n=60, changes=2)
@@ -155,11 +297,11 @@ def test_no_more_is_kept_than_what_ranks_are_worth():
     assert f"{min(result.samples)} rows can order at most" in " ".join(result.notes)
 
 
-def test_so_many_variables_can_be_ordered():
+def test_so_many_variables_can_be_kept():
     counts = [most_variables(rows) for rows in (2, 3, 4, 5, 9, 299, 300, 10_000)]
     assert counts == [2, 2, 2, 3, 6, 199, 200, 200]
     assert [most_variables(rows, 300) for rows in (9, 450, 10_000)] == [6, 300, 300]
-    assert [most_variables(10_000, asked) for asked in (2, 499, 501, 10_000)] == [2, 499, 500, 500]
+    assert [most_variables(10_000, asked) for asked in (2, 499, 1_000, 10_000)] == [2, 499, 1_000, 6_666]
 
 
 def test_notes_give_the_reason_for_screening():
@@ -171,82 +313,25 @@ def test_notes_give_the_reason_for_screening():
     assert "because you asked for at most 2." in screening_note(10, 2, 5, 2)
     assert "because 5 rows can order at most 3." in screening_note(10, 3, 5, 3)
     assert "because you asked for at most 250." in screening_note(400, 250, 1000, 250)
-    assert "because the search can take at most 500." in screening_note(600, 500, 1000, 600)
+    assert "because you asked for at most 600." in screening_note(700, 600, 1000, 600)
     assert "because 600 rows can order at most 400." in screening_note(600, 400, 600, 450)
 
 
 def test_residuals_subtract_neighbours():
-    near = Neighbourhoods(
-        np.array([[1, 2], [-1, -1], [0, -1]]), np.array([[0.5, 0.25], [9.0, 9.0], [2.0, 9.0]]), np.ones(3)
-    )
-    expected = [[-2.0, 0.0, 1.0], [1.0, -0.5, -0.25]]
-    assert near.residuals(np.array([2, 0])).toarray().tolist() == expected
+    chosen, weights = np.full((3, MOST), -1), np.full((3, MOST), 9.0)
+    chosen[0, :2], chosen[2, 0] = [1, 2], 0
+    weights[0, :2], weights[2, 0] = [0.5, 0.25], 2.0
+    near = Neighbourhoods(chosen, weights, weights, np.ones(3))
+    assert near.residuals.toarray().tolist() == [[1.0, -0.5, -0.25], [0.0, 1.0, 0.0], [-2.0, 0.0, 1.0]]
 
 
-def tables_with_a_change(seed, p=6, n=(80, 120)):
-    rng = np.random.default_rng(seed)
-    tables = [rng.standard_normal((rows, p)) for rows in n]
-    for table, weight, noise in zip(tables, (1.0, -0.6), (1.0, 2.5), strict=True):
-        table[:, 1] += weight * table[:, 0]
-        table[:, 3] = noise * table[:, 3] + 0.8 * table[:, 2]
-    return tables
-
-
-def suspects_of(problem, near, n1, n2):
-    """By how many standard errors covariances or variances given neighbours changed, where beyond chance."""
-    p = problem.p
-    left = near.residuals(np.arange(p)).toarray()
-    change = left @ (problem.sigma1 - problem.sigma2)
-    error = math.sqrt(1 / n1 + 1 / n2)
-    pairs = np.abs(change) / (np.sqrt(near.variances) * error)[:, None]
-    noise = np.abs(np.diag(change @ left.T)) / (near.variances * error * math.sqrt(2))
-    np.fill_diagonal(pairs, 0.0)
-    # Ten pairs and one variance are expected beyond these by chance.
-    bounds = norm.isf(np.minimum(0.25, np.array([10 / p**2, 1 / p]) / 2))
-    pairs[pairs <= bounds[0]] = 0.0
-    strength = np.maximum.reduce([pairs.max(axis=0), pairs.max(axis=1), np.where(noise > bounds[1], noise, 0)])
-    return {int(k): strength[k] for k in np.flatnonzero(strength)}
-
-
-@pytest.mark.parametrize(
-    ("seed", "p", "n"), [(880460, 6, (80, 120)), (880462, 30, (80, 120)), (880463, 30, (20, 25))]
-)
-def test_suspects_bring_their_neighbours_as_far_as_there_is_room(seed, p, n):
-    tables = tables_with_a_change(seed, p, n)
-    problem = standardise(*(Moments.from_array(table) for table in tables))
-    near = find_neighbourhoods(problem, *n, silent)
-    told, most = [], most_variables(min(n))
-    kept = screen(problem, *n, most, lambda *what: told.append(what))
-    suspects = suspects_of(problem, near, *n)
-    assert {0, 1} <= set(suspects)
-    first = kept.ranked[: len(suspects)]
-    assert all(suspects[a] >= suspects[b] - 1e-9 for a, b in pairwise(first))  # the clearest first
-    assert all(suspects[first[-1]] >= suspects[k] - 1e-9 for k in suspects.keys() - set(first))
-    assert len(first) == min(len(suspects), most)
-    assert kept.settings == {"suspects": len(suspects)}
-    assert kept.members == sorted(kept.ranked)
-    assert len(set(kept.ranked)) == len(kept.ranked) <= most
-    around = [k for suspect in kept.ranked for k in near.of(suspect)]
-    rest = kept.ranked[len(suspects) :]
-    assert set(rest) <= set(around)
-    if len(kept.ranked) < most:
-        assert {k for suspect in suspects for k in near.of(suspect)} <= set(kept.ranked)
-    else:  # neighbours of the clearest ones come first
-        assert list(rest) == list(dict.fromkeys(k for k in around if k not in suspects))[: len(rest)]
-    assert kept.at_most(2).ranked == kept.ranked[:2]
-    assert told[-1] == (0, 1, "Looking for changes")
-    assert told[:-1] == [(k, 8, "Looking for neighbours") for k in range(len(told) - 1)]
-
-
-def test_a_copy_is_no_neighbour():
+def test_a_copy_is_no_neighbour_and_hides_none():
     rng = np.random.default_rng(880461)
     tables = [rng.standard_normal((60, 4)) for _ in range(2)]
     for table in tables:
         table[:, 2] = table[:, 0] + 1e-4 * table[:, 3]
         table[:, 1] += 0.9 * table[:, 0]
-    problem = standardise(*(Moments.from_array(table) for table in tables))
-    near = find_neighbourhoods(problem, 60, 60, silent)
-    assert near.copies == {0: [2], 2: [0]}
+    near = explore(problem_of(tables, "moments"), 60, 60, silent).around[0]
     assert near.of(0) == [1]
     assert near.of(2) == [1]
     assert near.of(1) in ([0], [2])

@@ -37,6 +37,12 @@ def whole(blocks):
     return np.vstack([block for _, block in parts])
 
 
+def both(blocks):
+    """Two matrices that come together, block by block."""
+    one, two = zip(*((first.copy(), second.copy()) for _, first, second in blocks), strict=True)
+    return np.vstack(one), np.vstack(two)
+
+
 # The problem
 
 
@@ -57,8 +63,13 @@ def test_blocks_of_any_size_make_the_whole(monkeypatch, room):
         problem.residual_at(sparse, (rows, columns)), residual[rows, columns], atol=1e-12
     )
     left = some_matrix(880202, 5, 7)[:, :4]
-    mixed = whole(problem.mixture_blocks(csr_array(left), 2.0, -3.0))
-    np.testing.assert_allclose(mixed, left @ (2 * one - 3 * two), atol=1e-12)
+    first, second = both(problem.products_with(csr_array(left)))
+    np.testing.assert_allclose(first, left @ one, atol=1e-12)
+    np.testing.assert_allclose(second, left @ two, atol=1e-12)
+    columns = np.array([[0, 3, 1], [2, 2, 0]])
+    grams = problem.pooled_grams(columns, 0.3, 0.7)
+    for own, gram in zip(columns, grams, strict=True):
+        np.testing.assert_allclose(gram, (0.3 * one + 0.7 * two)[np.ix_(own, own)], atol=1e-12)
     heights = {len(block) for _, block in problem.price_blocks(sparse)}
     assert max(heights) == min(4, max(1, room // 4))
 
@@ -190,9 +201,11 @@ def test_wide_tables_in_blocks_of_any_size(monkeypatch, room):
     assert rough.dtype == np.float32
     np.testing.assert_allclose(rough, price - two + one, atol=1e-4)
     left = some_matrix(880222, 5)
-    np.testing.assert_allclose(
-        whole(problem.mixture_blocks(csr_array(left), 2.0, -3.0)), left @ (2 * one - 3 * two), atol=1e-4
-    )
+    first, second = both(problem.products_with(csr_array(left)))
+    np.testing.assert_allclose(first, left @ one, atol=1e-4)
+    np.testing.assert_allclose(second, left @ two, atol=1e-4)
+    gram = problem.pooled_grams(np.array([[4, 0, 2]]), 0.4, 0.6)[0]
+    np.testing.assert_allclose(gram, (0.4 * one + 0.6 * two)[np.ix_([4, 0, 2], [4, 0, 2])], atol=1e-4)
     for found, sigma in zip(problem.at(every(5)), (one, two), strict=True):
         np.testing.assert_allclose(found, sigma.ravel(), atol=1e-10)
     again = np.array([4, 0, 4]), np.array([1, 1])

@@ -21,9 +21,10 @@ from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
+from diffdag.ordersearch.blocks import merge, search_blocks, search_penalty
 from diffdag.ordersearch.null_splits import heavy_columns
 from diffdag.ordersearch.penalty import NONE, Inflation
-from diffdag.ordersearch.screen import Screened, screening_note, silent
+from diffdag.ordersearch.screen import Screened, most_variables, screening_note, silent
 from diffdag.ordersearch.search import (
     FEW,
     SETTLED,
@@ -70,8 +71,13 @@ class OrderSettings:
     inflation: Inflation = NONE  # of each kind of penalty, by what chance gains on the rows
     shape: bool | None = None  # whether the shape of residuals counts; None to let the rows decide
 
-    def problem(self, first: Moments, second: Moments, before: BoolArray, total: int) -> Problem:
-        """The search problem of the moments of what was kept of `total` variables."""
+    def problem(
+        self, first: Moments, second: Moments, before: BoolArray, total: int, change: float | None = None
+    ) -> Problem:
+        """The search problem of the moments of what was kept of `total` variables.
+
+        `change` is a penalty of changed effects, if not the usual.
+        """
         return Problem.from_scatter(
             first.scatter,
             second.scatter,
@@ -84,6 +90,7 @@ class OrderSettings:
             inflation=self.inflation,
             difference=mean_difference(first, second),
             gains=self.gains,
+            change=change,
         )
 
 
@@ -100,6 +107,14 @@ def mean_difference(first: Moments, second: Moments) -> FloatArray | None:
     return difference
 
 
+class InBlocks(NamedTuple):
+    """What is particular to orders that were searched block by block."""
+
+    regressors: tuple[tuple[int, ...], ...]  # of each variable that was kept
+    largest: int  # variables of the largest block
+    total: int  # variables that were screened
+
+
 @dataclass(frozen=True, eq=False)
 class Structure:
     """An order of the kept variables, by column, and what changes along it."""
@@ -111,9 +126,16 @@ class Structure:
     # Causes of each variable all effects on which are multiplied by a factor: those that are not next to zero.
     multiplied: dict[int, tuple[int, ...]] = field(default_factory=dict)
     shifted: frozenset[int] = frozenset()  # variables whose intercept the search let differ
+    in_blocks: InBlocks | None = None  # None if all orders of all variables were searched
 
     @classmethod
-    def of(cls, names: tuple[str, ...], found: Found, edges: Collection[tuple[int, int]]) -> Structure:
+    def of(
+        cls,
+        names: tuple[str, ...],
+        found: Found,
+        edges: Collection[tuple[int, int]],
+        in_blocks: InBlocks | None = None,
+    ) -> Structure:
         """Read it off what the search found, and the changed effects (effect, cause).
 
         A factor for a single effect is a changed effect.
@@ -130,7 +152,7 @@ class Structure:
         separate, shifted = (
             frozenset(np.flatnonzero(mark).tolist()) for mark in (found.separate, found.shifted | found.gains)
         )
-        return cls(names, tuple(found.order), causes, separate, multiplied, shifted)
+        return cls(names, tuple(found.order), causes, separate, multiplied, shifted, in_blocks)
 
     @property
     def gains(self) -> frozenset[int]:
@@ -143,8 +165,17 @@ class Structure:
         return sorted(self.separate.union(self.causes, self.gains, self.shifted))
 
     def predecessors(self, i: int) -> list[int]:
-        """The variables before i."""
-        return list(self.order[: self.order.index(i)])
+        """The variables before i; where orders were searched block by block, those that explain it."""
+        return list(
+            self.order[: self.order.index(i)] if self.in_blocks is None else self.in_blocks.regressors[i]
+        )
+
+    def hurdle(self, a: float, b: float) -> float:
+        """``a + b sqrt(p)`` for p variables searched together; more if these are the clearest of many."""
+        if self.in_blocks is None:
+            return a + b * math.sqrt(len(self.names))
+        _, together, total = self.in_blocks
+        return a + b * math.sqrt(together) + math.log(total / together)
 
     def regression(
         self, first: Moments, second: Moments, i: int, rows: Rows | None = None, units: Units | None = None
@@ -189,6 +220,7 @@ class OrderFit:
     known_cells: FloatArray | None = None
     mean_widths: FloatArray | None = None  # what errors of intercepts are multiplied by; None for nothing
     shaped: bool = False  # whether the shape of residuals counted as evidence for the order
+    in_blocks: InBlocks | None = None  # None if all orders of all variables were searched
     method: Literal["order"] = "order"
 
     @property
@@ -209,7 +241,7 @@ class OrderFit:
     @cached_property
     def structure(self) -> Structure:
         """The order and the changes along it."""
-        return Structure.of(self.first.names, self.optimum.best, self.optimum.margins)
+        return Structure.of(self.first.names, self.optimum.best, self.optimum.margins, self.in_blocks)
 
     @property
     def search_order(self) -> tuple[str, ...]:
@@ -393,6 +425,10 @@ def fit_samples(
     ``before[a, b]`` if it is known that a precedes b, of those; `optimum` is the outcome of a search that was
     done already, together with other pairs of conditions; `starts` are good orders on much the same data.
     """
+    if screened.blocks and optimum is None:
+        return _fit_blocks(
+            names, first, second, before, settings, screened, rows, units, known_cells, mean_widths
+        )
     problem, given = settings.problem(first, second, before, len(names)), optimum
     near = [_order_among(start, first.names) for start in starts] if problem.p > FEW else []
     if optimum is None and near and not is_total(before):
@@ -403,6 +439,45 @@ def fit_samples(
         settled = settle_by_shape(found, rows, decided=settings.shape, starts=near)
     fit = OrderFit(names, first, second, settled or found, settings, screened, rows, units, known_cells)
     return replace(fit, mean_widths=mean_widths, shaped=settled is not None)
+
+
+def _fit_blocks(
+    names: tuple[str, ...],
+    first: Moments,
+    second: Moments,
+    before: BoolArray,
+    settings: OrderSettings,
+    screened: Screened,
+    rows: Rows | None,
+    units: Units | None,
+    known_cells: FloatArray | None,
+    mean_widths: FloatArray | None,
+) -> OrderFit:
+    """Search block by block, and keep what takes part in changes."""
+    members, total = screened.members, len(names)
+    place = {column: k for k, column in enumerate(members)}
+    blocks = [[place[column] for column in block] for block in screened.blocks]
+    fits = search_blocks(first, second, before, settings, blocks, total)
+    most = most_variables(min(first.n, second.n), settings.max_variables)
+    found = merge(fits, total, before, most, fill=settings.max_variables is not None)
+    kept = found.kept
+    first, second = (moments.select([moments.names[k] for k in kept]) for moments in (first, second))
+    known = np.ascontiguousarray(before[np.ix_(kept, kept)])
+    problem = settings.problem(first, second, known, total, change=search_penalty(total))
+    starts = sum(fit.optimum.starts for fit in fits)
+    return OrderFit(
+        names,
+        first,
+        second,
+        Optimum(problem, found.found, starts, starts, found.margins, found.rises),
+        settings,
+        replace(screened, ranked=[members[k] for k in kept], blocks=()),
+        None if rows is None else (rows[0][:, kept], rows[1][:, kept]),
+        None if units is None else replace(units, nested=units.nested.among(kept)),
+        None if known_cells is None else known_cells[np.ix_(kept, kept)],
+        None if mean_widths is None else mean_widths[kept],
+        in_blocks=InBlocks(found.regressors, max(map(len, blocks)), total),
+    )
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:

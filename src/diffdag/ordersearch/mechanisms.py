@@ -13,7 +13,6 @@ The constants were chosen in docs/dev/constants.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -30,9 +29,9 @@ NOISE_A, NOISE_B = 2.0, 2.4
 MEAN_A, MEAN_B = 2.0, 2.1
 
 
-def level(a: float, b: float, p: int) -> float:
-    """The level of a test of one variable among p."""
-    return float(chdtrc(1, 2 * (a + b * math.sqrt(p))))
+def level(gain: float) -> float:
+    """The level at which a likelihood ratio gains so much."""
+    return float(chdtrc(1, 2 * gain))
 
 
 def changed_gains(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[GainChange]:
@@ -45,7 +44,7 @@ def changed_gains(structure: Structure, regressions: Mapping[int, JointRegressio
 
 def changed_noise(structure: Structure, regressions: Mapping[int, JointRegression]) -> Iterator[NoiseChange]:
     """Variables whose noise variance changed, of those that were regressed."""
-    limit = level(NOISE_A, NOISE_B, len(structure.names))
+    limit = level(structure.hurdle(NOISE_A, NOISE_B))
     for i in sorted(structure.separate & regressions.keys()):
         fit = regressions[i]
         one, two = fit.variance_first, fit.variance_second
@@ -60,7 +59,7 @@ def changed_means(fit: OrderFit, among: Collection[int] | None = None) -> Iterat
     comparable = 0.0 not in (first.mean_rows, second.mean_rows)
     if not (comparable if fit.units is None else fit.units.nested.compared):
         return
-    limit = level(MEAN_A, MEAN_B, len(structure.names))
+    limit = level(structure.hurdle(MEAN_A, MEAN_B))
     every = fit.problem.is_free or fit.units is not None  # units know better than rows
     for i in range(len(structure.names)) if every else sorted(structure.shifted):
         if among is not None and i not in among:

@@ -1,128 +1,336 @@
-"""The shared neighbourhood of each variable: a few others that explain most of it in both conditions together.
+"""Shared neighbourhoods of each variable, several of them, and the pairs that look changed given any of these.
 
-Orthogonal matching pursuit on the pooled covariance, for all variables side by side: each step adds, to each
-variable, the other one that is most correlated with what is still unexplained, as long as that pays.
+A neighbourhood is a small set S of other variables that explains most of variable i in both conditions
+together. What it leaves, ``e_i = X_i - b X_S``, is compared with every other variable j:
+
+    q[i, j] = |cov(e_i, X_j)| / standard error, in both conditions together,
+    t[i, j] = |cov1(e_i, X_j) - cov2(e_i, X_j)| / standard error.
+
+Where the effect of j on i changed, and S holds the other causes of i, t is about as large as in a test that
+knows them. S may hold effects of i in their place, which explain i as well, and then t is far smaller. So there
+are several neighbourhoods of each variable: one as good as can be, one without the closest member of the first,
+and one without the closest members of both. A change that is seen given one of them is enough to suspect it.
+
+An effect that changed is there in one of the conditions at least, so that q is large as well, unless its sign
+turned: pairs are ranked by ``t^2 + min(q, t)^2``. Where nothing is between i and j both are chance, and
+independent of each other.
+
+One look at all pairs takes a product of the tables with themselves. It gives candidates for the neighbourhoods,
+of which the best are chosen one after the other (orthogonal matching pursuit), and the pairs that look changed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import ndtri
 
 from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.progress import ProgressCallback
-from diffdag.precision.problem import Blocks, SparseProblem
-from diffdag.precision.scan import peaks
+from diffdag.precision.problem import SparseProblem
 
-# No more neighbours than this; one has to explain this share of what is left, or less, so that none is a copy.
-MOST, NEARLY_ALL = 8, 0.999
+# So many neighbourhoods of a variable, with so many members at most, chosen among so many candidates of one
+# look; a member explains this share of what is left, or less, so that none is a copy.
+NEIGHBOURHOODS, MOST, CANDIDATES, NEARLY_ALL = 3, 10, 12, 0.999
+# So many pairs are remembered of all looks; so many would pass the first bound by chance in one.
+REMEMBERED, BY_CHANCE = 20_000, 5_000.0
+CHANCE_ALONE = 0.5  # so many variables look changed by themselves by chance
+PART = 512  # variables whose candidates are compared together
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhoods:
-    """For each variable its neighbours (-1 where there are fewer), their coefficients, and what they leave."""
+    """One neighbourhood of each variable: its members (-1 where there are fewer), and what they leave.
+
+    `strengths` are the members' coefficients over their standard errors.
+    """
 
     chosen: IntArray
     coefficients: FloatArray
+    strengths: FloatArray
     variances: FloatArray
-    copies: dict[int, list[int]] = field(default_factory=dict)  # other variables that are the same
+
+    @classmethod
+    def none(cls, variances: FloatArray) -> Neighbourhoods:
+        """No neighbour of any variable."""
+        p = len(variances)
+        return cls(np.full((p, MOST), -1), np.zeros((p, MOST)), np.zeros((p, MOST)), variances)
 
     def of(self, variable: int) -> list[int]:
-        """Neighbours of one variable, the closest first."""
+        """Neighbours of one variable, in the order of their choice."""
         return [int(k) for k in self.chosen[variable] if k >= 0]
 
-    def residuals(self, rows: IntArray) -> csr_array:
-        """``I - B`` for some variables: what to multiply all variables with to get what is left of these."""
-        chosen, coefficients = self.chosen[rows], self.coefficients[rows]
-        there = chosen >= 0
-        line = np.broadcast_to(np.arange(len(rows))[:, None], chosen.shape)[there]
-        values = np.concatenate([np.ones(len(rows)), -coefficients[there]])
-        at = np.concatenate([np.arange(len(rows)), line]), np.concatenate([rows, chosen[there]])
-        return csr_array((values, at), shape=(len(rows), len(self.chosen)))
+    @property
+    def residuals(self) -> csr_array:
+        """``I - B``: what to multiply all variables with to get what is left of each."""
+        p, there = len(self.chosen), self.chosen >= 0
+        line = np.broadcast_to(np.arange(p)[:, None], there.shape)[there]
+        values = np.concatenate([np.ones(p), -self.coefficients[there]])
+        at = np.concatenate([np.arange(p), line]), np.concatenate([np.arange(p), self.chosen[there]])
+        return csr_array((values, at), shape=(p, p))
 
 
-def find_neighbourhoods(problem: SparseProblem, n1: int, n2: int, progress: ProgressCallback) -> Neighbourhoods:
-    """Neighbourhoods of all variables; a neighbour has to gain ``log p + 1/2 log N`` (extended BIC)."""
-    p, rows = problem.p, n1 + n2
-    penalty = math.log(p) + math.log(rows) / 2
-    weights = n1 / rows, n2 / rows
-    everything = np.arange(p)
-    variances = _pooled(problem, (everything, everything), weights)
-    found = Neighbourhoods(np.full((p, MOST), -1), np.zeros((p, MOST)), variances.copy())
-    grams = np.zeros((p, MOST, MOST))
-    active = everything
-    for step in range(MOST):
-        progress(step, MOST, "Looking for neighbours")
-        others, share = _closest(problem, found, active, variances, weights)
-        pays = (-rows / 2 * np.log1p(-np.minimum(share, NEARLY_ALL)) > penalty) & (share < NEARLY_ALL)
-        active, others = active[pays], others[pays]
-        if len(active) == 0:
-            break
-        found.chosen[active, step] = others
-        _fit(problem, found, grams, active, step, variances, weights)
-    return found
+class Suspect(NamedTuple):
+    """A pair that looks changed: the effect if the set is right, the other one, how much so, and given what."""
+
+    effect: int
+    cause: int
+    rank: float
+    given: tuple[int, ...]
 
 
-def _pooled(
-    problem: SparseProblem, entries: tuple[IntArray, IntArray], weights: tuple[float, float]
-) -> FloatArray:
-    one, two = problem.at(entries)
-    return weights[0] * one + weights[1] * two
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """Neighbourhoods of all variables, the best first, and what looks changed: pairs, the clearest first."""
+
+    around: tuple[Neighbourhoods, ...]
+    suspects: tuple[Suspect, ...]
+    moved: tuple[int, ...]  # variables whose noise variance or mean looks changed, the clearest first
+
+    def near(self, variable: int) -> list[int]:
+        """All neighbours of one variable, in turns from each neighbourhood."""
+        turns = zip(*(own.chosen[variable].tolist() for own in self.around), strict=True)
+        return [k for k in dict.fromkeys(k for turn in turns for k in turn) if k >= 0]
 
 
-def _closest(
+@dataclass
+class _Remembered:
+    """The pairs of the highest rank met so far; `bound` rises as they become too many."""
+
+    bound: float
+    effects: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
+    causes: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
+    ranks: FloatArray = field(default_factory=lambda: np.zeros(0))
+    looks: IntArray = field(default_factory=lambda: np.zeros(0, np.intp))
+
+    def add(self, effects: IntArray, causes: IntArray, ranks: FloatArray, look: int) -> None:
+        """Remember those above the bound."""
+        high = ranks > self.bound
+        self.effects = np.concatenate([self.effects, effects[high]])
+        self.causes = np.concatenate([self.causes, causes[high]])
+        self.ranks = np.concatenate([self.ranks, ranks[high]])
+        self.looks = np.concatenate([self.looks, np.full(int(high.sum()), look)])
+        if len(self.ranks) > 2 * REMEMBERED:
+            keep = np.argsort(-self.ranks, kind="stable")[:REMEMBERED]
+            self.effects, self.causes, self.looks = self.effects[keep], self.causes[keep], self.looks[keep]
+            self.ranks = self.ranks[keep]
+            self.bound = float(self.ranks[-1])
+
+    def suspects(self, seen: Sequence[Neighbourhoods]) -> Iterator[Suspect]:
+        """Every pair once, where it ranks highest."""
+        met: set[tuple[int, int]] = set()
+        for k in np.argsort(-self.ranks, kind="stable")[:REMEMBERED].tolist():
+            i, j = int(self.effects[k]), int(self.causes[k])
+            if (min(i, j), max(i, j)) not in met:
+                met.add((min(i, j), max(i, j)))
+                given = tuple(m for m in seen[self.looks[k]].of(i) if m != j)
+                yield Suspect(i, j, float(self.ranks[k]), given)
+
+
+@dataclass(frozen=True, eq=False)
+class _Explorer:
+    problem: SparseProblem
+    n1: int
+    n2: int
+    variances: FloatArray  # of all variables, in both conditions together
+    difference: FloatArray  # of their means
+    moves: (
+        FloatArray  # of noise variances or means, over standard errors: the most that is seen given neighbours
+    )
+
+    @property
+    def rows(self) -> int:
+        return self.n1 + self.n2
+
+    @property
+    def penalty(self) -> float:
+        """What a neighbour has to gain: ``log p + 1/2 log N`` (extended BIC)."""
+        return math.log(self.problem.p) + math.log(self.rows) / 2
+
+    @property
+    def pays(self) -> float:
+        """The share of what is left that it has to explain for that."""
+        return -math.expm1(-2 * self.penalty / self.rows)
+
+    def look(self, around: Neighbourhoods, remembered: _Remembered, number: int) -> IntArray:
+        """Candidates for neighbours given some, those that would explain most first; remember suspects."""
+        p, rows = self.problem.p, self.rows
+        spread = np.sqrt(self.variances).astype(np.float32)
+        left = np.sqrt(around.variances)
+        error = math.sqrt(1 / self.n1 + 1 / self.n2)
+        candidates = np.full((p, CANDIDATES), -1)
+        residuals = around.residuals
+        means = np.abs(residuals @ self.difference) / (left * error)
+        variances = np.zeros(p)
+        for start, one, two in self.problem.products_with(residuals):
+            own = np.arange(start, start + len(one))
+            apart = one - two
+            terms = residuals[own].tocoo()
+            noise = np.bincount(terms.row, terms.data * apart[terms.row, terms.col], minlength=len(own))
+            variances[own] = np.abs(noise) / (around.variances[own] * error * math.sqrt(2))
+            np.multiply(one, self.n1 / rows, out=one)
+            np.multiply(two, self.n2 / rows, out=two)
+            shared = np.add(one, two, out=one)
+            self._put_members(shared, around, own)
+            unit = (left[own] * error).astype(np.float32)[:, None] * spread
+            i, j, t = _above(apart, unit, math.sqrt(remembered.bound / 2), own)
+            q = np.abs(shared[i, j]) * math.sqrt(rows) / (left[own[i]] * spread[j])
+            remembered.add(own[i], j, t**2 + np.minimum(q, t) ** 2, number)
+            there = around.chosen[own]
+            at, which = np.nonzero(there >= 0)
+            shared[at, there[at, which]] = 0.0
+            unit *= np.float32(1 / error)
+            i, j, size = _above(shared, unit, math.sqrt(self.pays), own)
+            _put_largest(candidates, own[i], j, np.where(size**2 < NEARLY_ALL, size, 0.0))
+        if number:  # given nothing, all that a change reaches looks changed
+            np.maximum(self.moves, np.maximum(means, variances), out=self.moves)
+        return candidates
+
+    def _put_members(self, shared: FloatArray, around: Neighbourhoods, own: IntArray) -> None:
+        """Members of a neighbourhood have the evidence of their coefficients, in place of none."""
+        chosen = around.chosen[own]
+        at, which = np.nonzero(chosen >= 0)
+        members = chosen[at, which]
+        size = np.sqrt(around.variances[own[at]] * self.variances[members] / self.rows)
+        shared[at, members] = around.strengths[own[at], which] * size
+
+    def choose(
+        self, around: Neighbourhoods, candidates: IntArray, without: IntArray, most: int
+    ) -> Neighbourhoods:
+        """Add the best candidates to neighbourhoods, one after the other, while that pays; some are barred."""
+        parts = [
+            self._choose_some(
+                around, candidates, without, most, np.arange(start, min(start + PART, self.problem.p))
+            )
+            for start in range(0, self.problem.p, PART)
+        ]
+        return Neighbourhoods(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _choose_some(
+        self, around: Neighbourhoods, candidates: IntArray, without: IntArray, most: int, own: IntArray
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        pool = np.concatenate([around.chosen[own], candidates[own], own[:, None]], axis=1)
+        barred = (pool < 0) | (pool[:, :, None] == without[own][:, None, :]).any(axis=2)
+        barred[:, :MOST] |= around.chosen[own] < 0
+        barred[:, -1] = True
+        grams = self.problem.pooled_grams(np.maximum(pool, 0), self.n1 / self.rows, self.n2 / self.rows)
+        swept = grams.copy()
+        line, picked = np.arange(len(own)), np.full((len(own), MOST), -1)
+        spread = np.diagonal(grams, axis1=1, axis2=2)
+        count = np.zeros(len(own), int)
+        for step in range(MOST):
+            # Members first, in the order of their choice; then whoever explains most.
+            given = (around.chosen[own, step] >= 0) & ~barred[line, step]
+            free = np.diagonal(swept, axis1=1, axis2=2)
+            inner = swept[:, :, -1]
+            share = np.where(
+                ~barred & (free > (1 - NEARLY_ALL) * spread),
+                inner**2 / np.maximum(free * free[:, -1:], 1e-300),
+                0.0,
+            )
+            share[share >= NEARLY_ALL] = 0.0
+            best = np.where(given, step, share.argmax(axis=1))
+            pays = given | ((share[line, best] > self.pays) & (count < most))
+            if not pays.any():
+                break
+            at, k = line[pays], best[pays]
+            picked[at, count[at]] = k
+            count[at] += 1
+            barred[at, k] = True
+            column = swept[at, :, k]
+            swept[at] -= (
+                column[:, :, None]
+                * column[:, None, :]
+                / np.maximum(column[np.arange(len(at)), k], 1e-12)[:, None, None]
+            )
+        return self._regress(pool, grams, picked, own)
+
+    def _regress(
+        self, pool: IntArray, grams: FloatArray, picked: IntArray, own: IntArray
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Members, their coefficients and strengths, and what they leave."""
+        line, there = np.arange(len(own))[:, None], picked >= 0
+        at = np.maximum(picked, 0)
+        inside = grams[line[:, :, None], at[:, :, None], at[:, None, :]]
+        inside = np.where(there[:, :, None] & there[:, None, :], inside, np.eye(MOST))
+        right = np.where(there, grams[line, at, -1], 0.0)
+        inverse = np.linalg.inv(inside)
+        coefficients = np.einsum("rkl,rl->rk", inverse, right)
+        whole = grams[:, -1, -1]
+        left = np.maximum(whole - (coefficients * right).sum(axis=1), (1 - NEARLY_ALL) ** 2 * whole)
+        errors = np.sqrt(left[:, None] * np.diagonal(inverse, axis1=1, axis2=2) / self.rows)
+        chosen = np.where(there, pool[line, at], -1)
+        return chosen, coefficients, np.where(there, coefficients / errors, 0.0), left
+
+
+def _above(
+    block: FloatArray, unit: NDArray[np.floating[Any]], bound: float, own: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows, columns and sizes in units of entries above a bound; those of a variable with itself aside."""
+    found = np.flatnonzero(np.abs(block).ravel() > (unit * np.float32(bound)).ravel())
+    i, j = np.divmod(found, block.shape[1])
+    other = own[i] != j
+    i, j = i[other], j[other]
+    return i, j, np.abs(block[i, j]).astype(float) / unit[i, j]
+
+
+def _put_largest(candidates: IntArray, rows: IntArray, columns: IntArray, sizes: FloatArray) -> None:
+    """Fill in, for each row, the columns of the largest sizes above 0."""
+    order = np.lexsort((-sizes, rows))
+    order = order[sizes[order] > 0]
+    rows, columns = rows[order], columns[order]
+    first = np.searchsorted(rows, rows)  # where each row begins
+    place = np.arange(len(rows)) - first
+    few = place < candidates.shape[1]
+    candidates[rows[few], place[few]] = columns[few]
+
+
+def explore(
     problem: SparseProblem,
-    found: Neighbourhoods,
-    active: IntArray,
-    variances: FloatArray,
-    weights: tuple[float, float],
-) -> tuple[IntArray, FloatArray]:
-    """For each of some variables, the other one that explains the largest share of what is left; and that.
+    n1: int,
+    n2: int,
+    progress: ProgressCallback,
+    difference: FloatArray | None = None,
+) -> Explored:
+    """Neighbourhoods of all variables, and what looks changed given them.
 
-    Itself, its neighbours and its copies, which would explain all, are left out.
+    `difference` is the first mean minus the second, on the scale of the problem; without it means say nothing.
     """
+    p, every = problem.p, np.arange(problem.p)
+    one, two = problem.at((every, every))
+    explorer = _Explorer(
+        problem,
+        n1,
+        n2,
+        (n1 * one + n2 * two) / (n1 + n2),
+        np.zeros(p) if difference is None else difference,
+        np.zeros(p),
+    )
+    remembered = _Remembered(max(1.0, 2 * math.log(p * p / BY_CHANCE)))
+    looks = 1 + 2 * NEIGHBOURHOODS
+    seen: list[Neighbourhoods] = []
 
-    def others() -> Blocks:
-        for start, block in problem.mixture_blocks(found.residuals(active), *weights):
-            own = active[start : start + len(block)]
-            block[np.arange(len(block)), own] = 0.0
-            chosen = found.chosen[own]
-            at, which = np.nonzero(chosen >= 0)
-            block[at, chosen[at, which]] = 0.0
-            for line, k in enumerate(own.tolist()):
-                if k in found.copies:
-                    block[line, found.copies[k]] = 0.0
-            share = np.square(block, out=block)
-            share /= found.variances[own][:, None] * variances
-            for line, copy in zip(*np.nonzero(share >= NEARLY_ALL), strict=True):
-                share[line, copy] = 0.0
-                found.copies.setdefault(int(own[line]), []).append(int(copy))
-            yield start, share
+    def look(around: Neighbourhoods) -> IntArray:
+        progress(len(seen), looks, "Looking for neighbours")
+        seen.append(around)
+        return explorer.look(around, remembered, len(seen) - 1)
 
-    top = peaks(others(), len(active))
-    return top.columns, top.values
-
-
-def _fit(
-    problem: SparseProblem,
-    found: Neighbourhoods,
-    grams: FloatArray,
-    active: IntArray,
-    step: int,
-    variances: FloatArray,
-    weights: tuple[float, float],
-) -> None:
-    """Regress some variables on their neighbours, of which the one of this step is new."""
-    chosen = found.chosen[active, : step + 1]
-    new = np.repeat(chosen[:, step], step + 1)
-    grams[active, step, : step + 1] = _pooled(problem, (new, chosen.ravel()), weights).reshape(chosen.shape)
-    grams[active, : step + 1, step] = grams[active, step, : step + 1]
-    own = np.repeat(active, step + 1)
-    right = _pooled(problem, (own, chosen.ravel()), weights).reshape(chosen.shape)
-    coefficients = np.linalg.solve(grams[active, : step + 1, : step + 1], right[:, :, None])[:, :, 0]
-    found.coefficients[active, : step + 1] = coefficients
-    left = variances[active] - (coefficients * right).sum(axis=1)
-    found.variances[active] = np.maximum(left, (1 - NEARLY_ALL) ** 2 * variances[active])
+    alone = Neighbourhoods.none(explorer.variances)
+    nearest = look(alone)
+    around: list[Neighbourhoods] = []
+    for _ in range(NEIGHBOURHOODS):
+        without = np.stack([own.chosen[:, 0] for own in around], axis=1) if around else np.full((p, 1), -1)
+        without = np.where(without < 0, -2, without)
+        first = explorer.choose(alone, nearest, without, MOST)
+        more = look(first)
+        around.append(explorer.choose(first, more, without, MOST))
+        look(around[-1])
+    bound = -ndtri(CHANCE_ALONE / p / 2)
+    moved = [k for k in np.argsort(-explorer.moves, kind="stable").tolist() if explorer.moves[k] > bound]
+    return Explored(tuple(around), tuple(remembered.suspects(seen)), tuple(moved))

@@ -26,6 +26,7 @@ G, A, B = 2.0, 0.9, 3.65
 # are p of either and p^2 of those. A changed gain sets intercept and
 # variance free too, and has the penalties of all three: no changed effect is cheaper called a gain.
 VARIANCE_SHARE, INTERCEPT_SHARE = 0.6, 0.5
+WIDE, LINKED = 6.0, 1.6  # see `wide_penalty`
 
 
 class Inflation(NamedTuple):
@@ -48,12 +49,18 @@ NONE = Inflation()
 
 
 def penalties(
-    n1: float, n2: float, p: int, total: int, factor: float = 1.0, inflation: Inflation = NONE
+    n1: float,
+    n2: float,
+    p: int,
+    total: int,
+    factor: float = 1.0,
+    inflation: Inflation = NONE,
+    change: float | None = None,
 ) -> FloatArray:
     """The table of `Rules`: penalties of changed coefficients and variances, free rows, intercepts and gains.
 
     It is indexed by [which, number of predecessors]. Of `total` variables p are ordered, fewer than each of
-    n1 - 1 and n2 - 1.
+    n1 - 1 and n2 - 1. `change` is the penalty of a coefficient with many rows, if not the usual one.
 
     >>> penalties(1e6, 1e6, 3, 10).round(2)[:2]
     array([[11.86, 11.86, 11.86],
@@ -69,22 +76,40 @@ def penalties(
     ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
     shares = (1.0, VARIANCE_SHARE, INTERCEPT_SHARE)
     level, variance_level, intercept_level = (chdtrc(1, 2 * share * ample) for share in shares)
+    own_level = level if change is None else chdtrc(1, 2 * factor * change)
     free = rows - 3.0 - k
-    change, intercept = (
-        free / 2 * np.log1p(stdtrit(free, tail / 2) ** 2 / free) for tail in (level, intercept_level)
+    own, usual, intercept = (
+        free / 2 * np.log1p(stdtrit(free, tail / 2) ** 2 / free) for tail in (own_level, level, intercept_level)
     )
     free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
     ratios = [
         _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
         for share in (1 - variance_level / 2, variance_level / 2)
     ]
-    change, variance, intercept = (
-        times * own
-        for times, own in zip(inflation, (change, free / rows * np.maximum(*ratios), intercept), strict=True)
-    )
-    table: FloatArray = np.array([change, variance, free, intercept, change])
-    table[4] += table[1] + table[3]
+    variance = inflation.variance * (free / rows * np.maximum(*ratios))
+    intercept = inflation.intercept * intercept
+    gain = inflation.change * usual + (variance + intercept)
+    table: FloatArray = np.array([inflation.change * own, variance, free, intercept, gain])
     return table
+
+
+def wide_penalty(p: int) -> float:
+    """What a changed effect has to gain, together with what the effect itself does, among p variables.
+
+    Where variables are so many that they were screened, each has few causes, and an effect that changed is
+    there in one of the conditions at least. What the coefficient gains, the same in both conditions, counts for
+    the change: no more than the change gains itself, nor than `most_of_effect`. Pairs without any effect have
+    to pass this bound by chance twice; pairs with one, of which there are some p, only the rest of it.
+
+    >>> round(wide_penalty(1000), 1), round(most_of_effect(1000), 1)
+    (19.8, 5.3)
+    """
+    return WIDE + 2 * math.log(p)
+
+
+def most_of_effect(p: int) -> float:
+    """What a coefficient that is the same in both conditions counts for its change, at most."""
+    return max(0.0, math.log(p) - LINKED)
 
 
 def variance_penalty(n1: float, n2: float, p: int, total: int) -> float:

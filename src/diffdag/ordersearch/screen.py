@@ -1,39 +1,32 @@
-"""Which variables take part, where they are too many to order all of them.
+"""Which variables take part, where they are too many to order all of them, and which of them together.
 
 Regressions along an order need more rows than variables, and the search takes hours for many variables. So
-first each variable is regressed on its shared neighbourhood (see `neighbourhood`), which removes what is the
-same in both conditions and with it most of the noise. Where the effect of ``j`` on ``i`` changed, the
-covariance of what is left of ``i`` with ``j`` differs between the conditions,
-
-    T[i, j] = |cov1(e_i, X_j) - cov2(e_i, X_j)| / standard error,
-
-and where the noise of ``i`` changed, the variance of ``e_i``. Pairs with a large T are candidates. The search
-gets them and, as long as there is room, their neighbourhoods: it needs those to see as sharply.
+first pairs are found that look changed given what explains each variable (see `neighbourhood`), and variables
+whose noise or mean does. What hangs together goes into a block: the two of a pair, what they were compared
+given, and their neighbours. Orders are searched block by block (see `blocks`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
-from scipy.special import ndtri
 
 from diffdag._base.arrays import FloatArray
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import plural
-from diffdag.ordersearch.neighbourhood import Neighbourhoods, find_neighbourhoods
-from diffdag.precision.problem import Blocks, SparseProblem
-from diffdag.precision.scan import above
+from diffdag.ordersearch.neighbourhood import Explored, explore
+from diffdag.precision.problem import SparseProblem
 
-# No more variables than this are ordered unless asked for, and then no more than HIGHEST; nor ever more than
-# rows / ROWS_PER_VARIABLE of the smaller table.
-MOST, HIGHEST = 200, 500
+# No more variables than this are ordered in one search; nor ever more than rows / ROWS_PER_VARIABLE of the
+# smaller table.
+MOST = 200
 ROWS_PER_VARIABLE = 1.5
-# So many pairs, and so many variances, are expected to look changed by chance.
-CHANCE_PAIRS, CHANCE_VARIANCES = 10.0, 1.0
-CANDIDATES = 10_000
+# So many pairs go into blocks, the clearest first, and so many variables that look changed by themselves.
+MOST_PAIRS, MOST_ALONE = 150, 20
+# Rows per variable of a block, and least and most variables; suspects may make them SPACE times as large, and
+# two become one if it is no larger than that.
+BLOCK_ROWS, LEAST_BLOCK, MOST_BLOCK, SPACE = 4, 8, 40, 1.5
+NEAREST = 6  # neighbours of each variable of a pair that are asked for
 
 
 def silent(done: int, total: int | None, what: str) -> None:
@@ -42,24 +35,32 @@ def silent(done: int, total: int | None, what: str) -> None:
 
 @dataclass(frozen=True)
 class Screened:
-    """The columns to search on, and what to tell about the others."""
+    """The columns to search on, together or block by block, and what to tell about the others."""
 
     ranked: Sequence[int]  # the most important first
     settings: dict[str, object] = field(default_factory=dict)
+    blocks: tuple[tuple[int, ...], ...] = ()  # of which orders are searched apart; none for one search
 
     @property
     def members(self) -> list[int]:
         """In the order of the columns."""
-        return sorted(self.ranked)
+        return sorted(k for block in self.blocks for k in block) if self.blocks else sorted(self.ranked)
 
     def at_most(self, count: int) -> Screened:
-        """The most important ones."""
-        return replace(self, ranked=self.ranked[:count])
+        """The most important ones, for one search."""
+        return replace(self, ranked=self.ranked[:count], blocks=())
+
+    def without(self, columns: Collection[int]) -> Screened:
+        """All but some columns."""
+        blocks = tuple(tuple(k for k in block if k not in columns) for block in self.blocks)
+        return replace(
+            self, ranked=[k for k in self.ranked if k not in columns], blocks=tuple(filter(None, blocks))
+        )
 
 
 def most_variables(rows: int, asked: int | None = None) -> int:
-    """So many variables are ordered with so many rows in the smaller table; the user may ask for a number."""
-    return min(MOST if asked is None else min(asked, HIGHEST), _allowed(rows))
+    """So many variables are kept with so many rows in the smaller table; the user may ask for a number."""
+    return min(MOST if asked is None else asked, _allowed(rows))
 
 
 def _allowed(rows: int) -> int:
@@ -67,13 +68,24 @@ def _allowed(rows: int) -> int:
 
 
 def screen(
-    problem: SparseProblem, n1: int, n2: int, most: int, progress: ProgressCallback = silent
+    problem: SparseProblem,
+    n1: int,
+    n2: int,
+    most: int,
+    progress: ProgressCallback = silent,
+    difference: FloatArray | None = None,
 ) -> Screened:
-    """The variables that seem to take part in a change, and their neighbours, up to `most`."""
-    around = find_neighbourhoods(problem, n1, n2, progress)
-    progress(0, 1, "Looking for changes")
-    suspects = _suspects(problem, around, n1, n2)
-    return Screened(_with_neighbours(suspects, around, most), {"suspects": len(suspects)})
+    """The variables that seem to take part in a change, and their neighbours, in blocks.
+
+    `difference` is the first mean minus the second, on the scale of the problem. At most so many variables are
+    ranked.
+    """
+    explored = explore(problem, n1, n2, progress, difference)
+    limit = max(2, min(most, _allowed(min(n1, n2))))
+    size = min(MOST_BLOCK, max(LEAST_BLOCK, min(n1, n2) // BLOCK_ROWS), limit)
+    blocks = make_blocks(explored, size, min(int(SPACE * size), limit), every=most >= problem.p)
+    ranked = tuple(k for block in blocks for k in block)[:most]
+    return Screened(ranked, {"suspects": len(blocks)}, blocks)
 
 
 def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> str:
@@ -88,45 +100,69 @@ def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> st
     )
 
 
-def _suspects(problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int) -> list[int]:
-    """Variables in pairs that look changed, and variables whose noise does, the clearest first."""
-    p = problem.p
-    seen: FloatArray = np.zeros(p)
-    pairs = above(_statistics(problem, around, n1, n2, seen), _bound(CHANCE_PAIRS, p * p), CANDIDATES)
-    strength = {int(k): float(seen[k]) for k in np.flatnonzero(seen > _bound(CHANCE_VARIANCES, p))}
-    for i, j, value in zip(*pairs.entries, pairs.sizes, strict=True):
-        for k in (int(i), int(j)):
-            strength[k] = max(strength.get(k, 0.0), float(value))
-    return sorted(strength, key=lambda k: -strength[k])
+def make_blocks(
+    explored: Explored, size: int, largest: int, *, every: bool = False
+) -> tuple[tuple[int, ...], ...]:
+    """Blocks of variables, none in two of them, those of the clearest suspects first.
+
+    Neighbours go in up to `size` variables, suspects and what they are seen given up to `largest`. If every
+    variable is to be in a block, those that nothing points to come last.
+    """
+    blocks = _Blocks(size, largest)
+    for pair in explored.suspects[:MOST_PAIRS]:
+        near = (explored.near(k)[:NEAREST] for k in (pair.effect, pair.cause))
+        blocks.put((pair.effect, pair.cause), pair.given, (k for own in near for k in own))
+    for k in explored.moved[:MOST_ALONE]:
+        blocks.put((k,), (), explored.near(k))
+    for k in range(len(explored.around[0].chosen)) if every else ():
+        if k not in blocks.block:
+            blocks.put((k,), (), explored.near(k))
+    alone = [k for own in blocks.members.values() if len(own) == 1 for k in own]
+    parts = [alone[k : k + size] for k in range(0, len(alone), size)] if every else []
+    several = [
+        *(own for own in blocks.members.values() if len(own) > 1),
+        *(own for own in parts if len(own) > 1),
+    ]
+    return tuple(map(tuple, several)) or ((0, 1),)
 
 
-def _bound(chance: float, tests: int) -> float:
-    """The absolute value that so many of so many standard normal variables are expected to exceed."""
-    return float(-ndtri(min(0.5, chance / tests / 2)))
+class _Blocks:
+    """Variables in blocks, none in two of them."""
 
+    def __init__(self, size: int, largest: int) -> None:
+        self.size, self.largest = size, largest
+        self.members: dict[int, list[int]] = {}
+        self.block: dict[int, int] = {}
 
-def _statistics(
-    problem: SparseProblem, around: Neighbourhoods, n1: int, n2: int, variances: FloatArray
-) -> Blocks:
-    """``T``, block by block; into `variances`, the same for the variances of what is left of each variable."""
-    everything = np.arange(problem.p)
-    left = around.residuals(everything)
-    error = math.sqrt(1 / n1 + 1 / n2)
-    for start, block in problem.mixture_blocks(left, 1.0, -1.0):
-        part = slice(start, start + len(block))
-        line = np.arange(len(block))
-        own = left[part].tocoo()
-        noise = np.bincount(own.row, own.data * block[own.row, own.col], minlength=len(block))
-        variances[part] = np.abs(noise) / (around.variances[part] * error * math.sqrt(2))
-        block[line, everything[part]] = 0.0
-        yield start, np.divide(block, (np.sqrt(around.variances[part]) * error)[:, None], out=block)
+    def put(self, suspects: Sequence[int], given: Sequence[int], near: Iterable[int]) -> None:
+        """Suspects into one block, if it has space; what they are seen given, and their neighbours."""
+        wanted = list(dict.fromkeys([*suspects, *given, *near]))
+        own = self._joined(list(dict.fromkeys(self.block[k] for k in suspects if k in self.block)))
+        if own is None:
+            own = self._nearest(wanted)
+        for k in wanted:
+            size = self.largest if k in suspects or k in given else self.size
+            if k not in self.block and len(self.members[own]) < size:
+                self.members[own].append(k)
+                self.block[k] = own
 
+    def _joined(self, found: list[int]) -> int | None:
+        """The block that suspects are in; two become one if they have space."""
+        if len(found) > 1 and sum(len(self.members[b]) for b in found) <= self.largest:
+            first, *others = found
+            for other in others:
+                for k in self.members.pop(other):
+                    self.members[first].append(k)
+                    self.block[k] = first
+        return found[0] if found else None
 
-def _with_neighbours(suspects: Sequence[int], around: Neighbourhoods, most: int) -> tuple[int, ...]:
-    """Suspects, then neighbours of the clearest ones, as many as there is room for; at least two."""
-    members = dict.fromkeys(suspects[:most])
-    for k in [*suspects, *range(len(around.chosen))]:
-        if len(members) >= most or (k not in members and len(members) >= 2):
-            break
-        members.update(dict.fromkeys([k, *around.of(k)][: most - len(members) + 1]))
-    return tuple(members)[:most]
+    def _nearest(self, wanted: Sequence[int]) -> int:
+        """The block with most of what is wanted that has space for the rest, or a new one."""
+        free = sum(k not in self.block for k in wanted)
+        there = [self.block[k] for k in wanted if k in self.block]
+        for own in sorted(set(there), key=lambda b: (-there.count(b), b)):
+            if len(self.members[own]) + free <= self.size:
+                return own
+        own = max(self.members, default=-1) + 1
+        self.members[own] = []
+        return own

@@ -106,11 +106,12 @@ class Problem:
         inflation: Inflation = NONE,
         difference: FloatArray | None = None,
         gains: bool = True,
+        change: float | None = None,
     ) -> Problem:
         """Scale the variables, so that units do not matter, and set the penalties (see `penalties`).
 
         `difference` is the first mean minus the second; without it intercepts are free. Without `gains` no
-        factor multiplies all effects on a variable.
+        factor multiplies all effects on a variable. `change` is a penalty of changed effects, if not the usual.
         """
         p = len(first)
         scale = np.sqrt((np.diag(first) / n1 + np.diag(second) / n2) / 2)
@@ -120,7 +121,7 @@ class Problem:
             row = np.append(n * mean, n)
             own = scatter / np.outer(scale, scale) + n * np.outer(mean, mean)
             sums.append(np.block([[own, row[:-1, None]], [row]]))
-        table = penalties(n1, n2, p, total, factor, inflation)
+        table = penalties(n1, n2, p, total, factor, inflation, change)
         table[GAIN] -= equal * table[VARIANCE]
         if not gains:
             table[GAIN] = np.inf

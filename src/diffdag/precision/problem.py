@@ -93,8 +93,15 @@ class SparseProblem(ABC):
         """``Sigma1 Y Sigma2``, block by block."""
 
     @abstractmethod
-    def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
-        """``C (w1 Sigma1 + w2 Sigma2)`` for a sparse ``C`` of any number of rows; may be rough."""
+    def products_with(self, left: csr_array) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """``C Sigma1`` and ``C Sigma2`` for a sparse ``C``, block by block; may be rough.
+
+        Who receives a block may change it.
+        """
+
+    @abstractmethod
+    def pooled_grams(self, columns: IndexArray, first_weight: float, second_weight: float) -> FloatArray:
+        """``w1 Sigma1 + w2 Sigma2`` of the columns in each row; may be rough."""
 
     @property
     @abstractmethod
@@ -221,14 +228,17 @@ class DifferenceProblem(SparseProblem):
         for part in row_blocks(self.p, self.p):
             yield part.start, multiply(left[part], right)
 
-    def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
-        """``C (w1 Sigma1 + w2 Sigma2)`` by products of a sparse matrix."""
+    def products_with(self, left: csr_array) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """``C Sigma1`` and ``C Sigma2`` by products of a sparse matrix."""
         for part in row_blocks(left.shape[0], self.p):
             some = left[part]
-            block = some @ self.sigma1
-            block *= first_weight
-            block += second_weight * (some @ self.sigma2)
-            yield part.start, block
+            yield part.start, some @ self.sigma1, some @ self.sigma2
+
+    def pooled_grams(self, columns: IndexArray, first_weight: float, second_weight: float) -> FloatArray:
+        """``w1 Sigma1 + w2 Sigma2`` of the columns in each row."""
+        block = columns[:, :, None], columns[:, None, :]
+        grams: FloatArray = first_weight * self.sigma1[block] + second_weight * self.sigma2[block]
+        return grams
 
     @cached_property
     def ranges(self) -> tuple[FloatArray, FloatArray]:

@@ -75,11 +75,21 @@ class RowsProblem(SparseProblem):
         """``Z1' M Z2``, block by block."""
         yield from _blocks(self.first_rows, self._middle(dual) @ self.second_rows)
 
-    def mixture_blocks(self, left: csr_array, first_weight: float, second_weight: float) -> Blocks:
-        """``[w1 C Z1'; w2 C Z2'] [Z1; Z2]``, block by block, in single precision."""
+    def products_with(self, left: csr_array) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """``C Z1' Z1`` and ``C Z2' Z2``, block by block, in single precision."""
         one, two = self._single
-        sides = [weight * (left @ table.T) for weight, table in ((first_weight, one), (second_weight, two))]
-        yield from _blocks(np.hstack(sides).T.astype(np.float32), np.concatenate([one, two]))
+        sides = [(left @ table.T).astype(np.float32).T for table in (one, two)]
+        both = (_blocks(side, table) for side, table in zip(sides, (one, two), strict=True))
+        for (start, first), (_, second) in zip(*both, strict=True):
+            yield start, first, second
+
+    def pooled_grams(self, columns: IndexArray, first_weight: float, second_weight: float) -> FloatArray:
+        """``w1 Z1' Z1 + w2 Z2' Z2`` of the columns in each row, in single precision."""
+        grams = np.zeros((*columns.shape, columns.shape[1]))
+        for weight, across in zip((first_weight, second_weight), self._across, strict=True):
+            some = across[columns]
+            grams += weight * (some @ some.swapaxes(1, 2))
+        return grams
 
     @cached_property
     def ranges(self) -> tuple[FloatArray, FloatArray]:
@@ -93,6 +103,12 @@ class RowsProblem(SparseProblem):
     @cached_property
     def _single(self) -> tuple[Any, Any]:
         return self.first_rows.astype(np.float32), self.second_rows.astype(np.float32)
+
+    @cached_property
+    def _across(self) -> tuple[Any, Any]:
+        """A row for each variable."""
+        one, two = self._single
+        return np.ascontiguousarray(one.T), np.ascontiguousarray(two.T)
 
     def _middle(self, matrix: csr_array) -> FloatArray:
         """``M``: the tables on both sides of a sparse matrix."""

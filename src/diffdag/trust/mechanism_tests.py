@@ -93,8 +93,8 @@ def _strict(fit: OrderFit) -> Problem:
     """The problem of the search, in which variances and intercepts have to gain what reported ones have to."""
     p, total = fit.problem.p, len(fit.names)
     table = penalties(fit.first.n, fit.second.n, p, total, fit.settings.factor)
-    root, inflation = math.sqrt(p), fit.settings.inflation
-    wanted = (NOISE_A + NOISE_B * root, MEAN_A + MEAN_B * root)
+    inflation, hurdle = fit.settings.inflation, fit.structure.hurdle
+    wanted = hurdle(NOISE_A, NOISE_B), hurdle(MEAN_A, MEAN_B)
     more = [
         max(1.0, own / float(table[k].mean())) for own, k in zip(wanted, (VARIANCE, INTERCEPT), strict=True)
     ]

@@ -144,7 +144,8 @@ def _covariances(structure: Structure, both: Pair) -> list[FloatArray]:
     residuals, variances = np.array([shared, shared]), np.array([own**2, own**2])
     for i in structure.separate.union(structure.causes, structure.gains):
         place, fit = order.index(i), structure.regression(*both, i)
-        residuals[:, place, :place] = -fit.first, -fit.second
+        residuals[:, place, :place] = 0.0
+        residuals[:, place, [order.index(j) for j in structure.predecessors(i)]] = -fit.first, -fit.second
         free = i in structure.separate or i in structure.gains
         each = [squares / moments.n for squares, moments in zip(fit.squares, both, strict=True)]
         variances[:, place] = each if free else sum(fit.squares) / rows
