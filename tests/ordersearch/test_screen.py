@@ -117,7 +117,7 @@ def test_a_change_is_seen_though_an_effect_explains_its_target_best():
     tables = [rng.standard_normal((150, 300)) for _ in range(2)]
     for table, weight in zip(tables, (0.0, 0.9), strict=True):
         table[:, 2] += weight * table[:, 0] + 1.5 * table[:, 1]
-        table[:, 3] = 2.0 * table[:, 2] + table[:, 4] + 0.3 * table[:, 3]
+        table[:, 3] += 2.0 * table[:, 2] + table[:, 4]
     found = explore(problem_of(tables, "rows"), 150, 150, silent)
     assert found.around[0].of(2)[0] == 3
     assert 3 not in found.around[1].of(2)

@@ -208,7 +208,7 @@ def gained(pvalue: float) -> float:
 class Merged:
     """Blocks put together: which columns are kept, the order of these and its changes, and regressors of each.
 
-    Numbers in `found`, `margins`, `rises` and `regressors` are places among the columns kept.
+    All other numbers are places among the columns kept.
     """
 
     kept: list[int]
@@ -216,6 +216,7 @@ class Merged:
     margins: dict[Edge, float]
     rises: dict[Edge, float]
     regressors: tuple[tuple[int, ...], ...]
+    blocks: tuple[tuple[int, ...], ...]
 
 
 def merge(fits: Sequence[BlockFit], total: int, before: BoolArray, most: int, *, fill: bool) -> Merged:
@@ -261,6 +262,6 @@ def merge(fits: Sequence[BlockFit], total: int, before: BoolArray, most: int, *,
                     found.changed[place[i], place[i]] |= best.gains[a] and not best.changed[a, b]
                     margins[edge] = fit.optimum.margins[a, b]
                     rises[edge] = fit.optimum.rise((a, b), directed=False)
-    return Merged(
-        kept, found, margins, rises, tuple(tuple(place[m] for m in regressors[k] if m in place) for k in kept)
-    )
+    used = tuple(tuple(place[m] for m in regressors[k] if m in place) for k in kept)
+    parts = (tuple(sorted(place[k] for k in fit.columns if k in place)) for fit in fits)
+    return Merged(kept, found, margins, rises, used, tuple(filter(None, parts)))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -111,7 +111,8 @@ class InBlocks(NamedTuple):
     """What is particular to orders that were searched block by block."""
 
     regressors: tuple[tuple[int, ...], ...]  # of each variable that was kept
-    largest: int  # variables of the largest block
+    blocks: tuple[tuple[int, ...], ...]  # of these variables
+    largest: int  # variables of the largest block, before some were left out
     total: int  # variables that were screened
 
 
@@ -174,8 +175,8 @@ class Structure:
         """``a + b sqrt(p)`` for p variables searched together; more if these are the clearest of many."""
         if self.in_blocks is None:
             return a + b * math.sqrt(len(self.names))
-        _, together, total = self.in_blocks
-        return a + b * math.sqrt(together) + math.log(total / together)
+        together = self.in_blocks.largest
+        return a + b * math.sqrt(together) + math.log(self.in_blocks.total / together)
 
     def regression(
         self, first: Moments, second: Moments, i: int, rows: Rows | None = None, units: Units | None = None
@@ -286,6 +287,44 @@ class OrderFit:
             if not pvalue <= (level if self._observed(i, j) >= 1 else strict):
                 fallen.add((i, j))
         return frozenset(fallen)
+
+    @property
+    def parts(self) -> list[OrderFit]:
+        """Fits of the blocks that were searched apart; this one, if all variables were searched together."""
+        if self.in_blocks is None or len(self.in_blocks.blocks) == 1:
+            return [self]
+        return [self._part(list(block), self.in_blocks) for block in self.in_blocks.blocks]
+
+    def _part(self, own: list[int], in_blocks: InBlocks) -> OrderFit:
+        place, best = {k: at for at, k in enumerate(own)}, self.optimum.best
+        first, second = (
+            moments.select([moments.names[k] for k in own]) for moments in (self.first, self.second)
+        )
+        known = np.ascontiguousarray(self.problem.before[np.ix_(own, own)])
+        found = Found(
+            order=tuple(place[k] for k in best.order if k in place),
+            score=best.score,
+            changed=best.changed[np.ix_(own, own)],
+            shifted=best.shifted[own],
+            separate=best.separate[own],
+            costs=best.costs[own],
+        )
+        margins, rises = (
+            {(place[i], place[j]): value for (i, j), value in told.items() if i in place and j in place}
+            for told in (self.optimum.margins, self.optimum.rises)
+        )
+        total = in_blocks.total
+        problem = self.settings.problem(first, second, known, total, change=search_penalty(total))
+        regressors = tuple(tuple(place[j] for j in in_blocks.regressors[k]) for k in own)
+        return replace(
+            self,
+            first=first,
+            second=second,
+            optimum=replace(self.optimum, problem=problem, best=found, margins=margins, rises=rises, others=()),
+            screened=replace(self.screened, ranked=[self.kept[k] for k in own]),
+            in_blocks=in_blocks._replace(regressors=regressors, blocks=(tuple(range(len(own))),)),
+            **_columns(own, self.rows, self.units, self.known_cells, self.mean_widths),
+        )
 
     def settled(self, edge: tuple[int, int]) -> bool:
         """Whether every order that was met without this change, as it is claimed, is clearly worse."""
@@ -472,12 +511,25 @@ def _fit_blocks(
         Optimum(problem, found.found, starts, starts, found.margins, found.rises),
         settings,
         replace(screened, ranked=[members[k] for k in kept], blocks=()),
-        None if rows is None else (rows[0][:, kept], rows[1][:, kept]),
-        None if units is None else replace(units, nested=units.nested.among(kept)),
-        None if known_cells is None else known_cells[np.ix_(kept, kept)],
-        None if mean_widths is None else mean_widths[kept],
-        in_blocks=InBlocks(found.regressors, max(map(len, blocks)), total),
+        **_columns(kept, rows, units, known_cells, mean_widths),
+        in_blocks=InBlocks(found.regressors, found.blocks, max(map(len, blocks)), total),
     )
+
+
+def _columns(
+    chosen: list[int],
+    rows: Rows | None,
+    units: Units | None,
+    known_cells: FloatArray | None,
+    mean_widths: FloatArray | None,
+) -> dict[str, Any]:
+    """What an `OrderFit` knows of rows, for some of the variables."""
+    return {
+        "rows": None if rows is None else (rows[0][:, chosen], rows[1][:, chosen]),
+        "units": None if units is None else replace(units, nested=units.nested.among(chosen)),
+        "known_cells": None if known_cells is None else known_cells[np.ix_(chosen, chosen)],
+        "mean_widths": None if mean_widths is None else mean_widths[chosen],
+    }
 
 
 def _order_among(order: Sequence[str], names: Sequence[str]) -> list[int]:

@@ -24,10 +24,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
@@ -158,38 +157,41 @@ class _Explorer:
         """The share of what is left that it has to explain for that."""
         return -math.expm1(-2 * self.penalty / self.rows)
 
-    def look(self, around: Neighbourhoods, remembered: _Remembered, number: int) -> IntArray:
-        """Candidates for neighbours given some, those that would explain most first; remember suspects."""
+    def look(
+        self, around: Neighbourhoods, remembered: _Remembered, number: int, those: IntArray, *, last: bool
+    ) -> IntArray:
+        """Compare what is left of those variables with all; remember suspects.
+
+        Returned are candidates for neighbours, those that would explain most first; none at the last look.
+        """
         p, rows = self.problem.p, self.rows
-        spread = np.sqrt(self.variances).astype(np.float32)
-        left = np.sqrt(around.variances)
+        spread, left = np.sqrt(self.variances), np.sqrt(around.variances)
         error = math.sqrt(1 / self.n1 + 1 / self.n2)
         candidates = np.full((p, CANDIDATES), -1)
-        residuals = around.residuals
-        means = np.abs(residuals @ self.difference) / (left * error)
-        variances = np.zeros(p)
+        residuals = around.residuals[those]
+        means = np.abs(residuals @ self.difference) / (left[those] * error)
         for start, one, two in self.problem.products_with(residuals):
-            own = np.arange(start, start + len(one))
+            part = slice(start, start + len(one))
+            own = those[part]
             apart = one - two
-            terms = residuals[own].tocoo()
+            terms = residuals[part].tocoo()
             noise = np.bincount(terms.row, terms.data * apart[terms.row, terms.col], minlength=len(own))
-            variances[own] = np.abs(noise) / (around.variances[own] * error * math.sqrt(2))
+            variances = np.abs(noise) / (around.variances[own] * error * math.sqrt(2))
+            self.moves[own] = np.maximum(self.moves[own], np.maximum(means[part], variances))
+            i, j, t = _above(apart, left[own] * error, spread, math.sqrt(remembered.bound / 2), own)
             np.multiply(one, self.n1 / rows, out=one)
             np.multiply(two, self.n2 / rows, out=two)
             shared = np.add(one, two, out=one)
             self._put_members(shared, around, own)
-            unit = (left[own] * error).astype(np.float32)[:, None] * spread
-            i, j, t = _above(apart, unit, math.sqrt(remembered.bound / 2), own)
             q = np.abs(shared[i, j]) * math.sqrt(rows) / (left[own[i]] * spread[j])
             remembered.add(own[i], j, t**2 + np.minimum(q, t) ** 2, number)
-            there = around.chosen[own]
-            at, which = np.nonzero(there >= 0)
-            shared[at, there[at, which]] = 0.0
-            unit *= np.float32(1 / error)
-            i, j, size = _above(shared, unit, math.sqrt(self.pays), own)
+            if last:
+                continue
+            chosen = around.chosen[own]
+            at, which = np.nonzero(chosen >= 0)
+            shared[at, chosen[at, which]] = 0.0
+            i, j, size = _above(shared, left[own], spread, math.sqrt(self.pays), own)
             _put_largest(candidates, own[i], j, np.where(size**2 < NEARLY_ALL, size, 0.0))
-        if number:  # given nothing, all that a change reaches looks changed
-            np.maximum(self.moves, np.maximum(means, variances), out=self.moves)
         return candidates
 
     def _put_members(self, shared: FloatArray, around: Neighbourhoods, own: IntArray) -> None:
@@ -200,20 +202,16 @@ class _Explorer:
         size = np.sqrt(around.variances[own[at]] * self.variances[members] / self.rows)
         shared[at, members] = around.strengths[own[at], which] * size
 
-    def choose(
-        self, around: Neighbourhoods, candidates: IntArray, without: IntArray, most: int
-    ) -> Neighbourhoods:
+    def choose(self, around: Neighbourhoods, candidates: IntArray, without: IntArray) -> Neighbourhoods:
         """Add the best candidates to neighbourhoods, one after the other, while that pays; some are barred."""
         parts = [
-            self._choose_some(
-                around, candidates, without, most, np.arange(start, min(start + PART, self.problem.p))
-            )
+            self._choose_some(around, candidates, without, np.arange(start, min(start + PART, self.problem.p)))
             for start in range(0, self.problem.p, PART)
         ]
         return Neighbourhoods(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _choose_some(
-        self, around: Neighbourhoods, candidates: IntArray, without: IntArray, most: int, own: IntArray
+        self, around: Neighbourhoods, candidates: IntArray, without: IntArray, own: IntArray
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         pool = np.concatenate([around.chosen[own], candidates[own], own[:, None]], axis=1)
         barred = (pool < 0) | (pool[:, :, None] == without[own][:, None, :]).any(axis=2)
@@ -236,7 +234,7 @@ class _Explorer:
             )
             share[share >= NEARLY_ALL] = 0.0
             best = np.where(given, step, share.argmax(axis=1))
-            pays = given | ((share[line, best] > self.pays) & (count < most))
+            pays = given | (share[line, best] > self.pays)
             if not pays.any():
                 break
             at, k = line[pays], best[pays]
@@ -270,14 +268,17 @@ class _Explorer:
 
 
 def _above(
-    block: FloatArray, unit: NDArray[np.floating[Any]], bound: float, own: IntArray
+    block: FloatArray, left: FloatArray, spread: FloatArray, bound: float, own: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows, columns and sizes in units of entries above a bound; those of a variable with itself aside."""
-    found = np.flatnonzero(np.abs(block).ravel() > (unit * np.float32(bound)).ravel())
-    i, j = np.divmod(found, block.shape[1])
-    other = own[i] != j
-    i, j = i[other], j[other]
-    return i, j, np.abs(block[i, j]).astype(float) / unit[i, j]
+    """Rows, columns and sizes of entries above a bound, in units of row and column.
+
+    Those of a variable with itself are left out.
+    """
+    least = (left * (bound * float(spread.min()))).astype(block.dtype)
+    i, j = np.divmod(np.flatnonzero(np.abs(block) > least[:, None]), block.shape[1])
+    size = np.abs(block[i, j]) / (left[i] * spread[j])
+    there = (size > bound) & (own[i] != j)
+    return i[there], j[there], size[there]
 
 
 def _put_largest(candidates: IntArray, rows: IntArray, columns: IntArray, sizes: FloatArray) -> None:
@@ -316,21 +317,26 @@ def explore(
     looks = 1 + 2 * NEIGHBOURHOODS
     seen: list[Neighbourhoods] = []
 
-    def look(around: Neighbourhoods) -> IntArray:
+    def look(around: Neighbourhoods, those: IntArray, *, last: bool = False) -> IntArray:
         progress(len(seen), looks, "Looking for neighbours")
         seen.append(around)
-        return explorer.look(around, remembered, len(seen) - 1)
+        return explorer.look(around, remembered, len(seen) - 1, those, last=last)
 
     alone = Neighbourhoods.none(explorer.variances)
-    nearest = look(alone)
+    nearest = look(alone, every)
     around: list[Neighbourhoods] = []
     for _ in range(NEIGHBOURHOODS):
-        without = np.stack([own.chosen[:, 0] for own in around], axis=1) if around else np.full((p, 1), -1)
-        without = np.where(without < 0, -2, without)
-        first = explorer.choose(alone, nearest, without, MOST)
-        more = look(first)
-        around.append(explorer.choose(first, more, without, MOST))
-        look(around[-1])
+        # Neighbours that are not there bar nobody.
+        without = np.stack(
+            [np.full(p, -2), *(np.where(own.chosen[:, 0] < 0, -2, own.chosen[:, 0]) for own in around)], axis=1
+        )
+        first = explorer.choose(alone, nearest, without)
+        some = np.flatnonzero(first.chosen[:, 0] >= 0)
+        if not around:  # given nothing, all that a change reaches looks changed
+            explorer.moves[some] = 0.0
+        more = look(first, some)
+        around.append(explorer.choose(first, more, without))
+        look(around[-1], np.flatnonzero((around[-1].chosen != first.chosen).any(axis=1)), last=True)
     bound = -ndtri(CHANCE_ALONE / p / 2)
     moved = [k for k in np.argsort(-explorer.moves, kind="stable").tolist() if explorer.moves[k] > bound]
     return Explored(tuple(around), tuple(remembered.suspects(seen)), tuple(moved))

@@ -30,7 +30,9 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
     off = sorted(result.switch_list, key=lambda change: 1.0 if change.pvalue is None else change.pvalue)
     values = {change.variable: change.pvalue for change in off}
     values |= {name: test.pvalue for name, test in tests.items()}
-    rates = dict(zip(values, false_discovery_rates(list(values.values())), strict=True))
+    rates = dict(
+        zip(values, false_discovery_rates(list(values.values()), len(result.screened_out)), strict=True)
+    )
     switched = [
         Node(
             change.variable,
@@ -74,10 +76,10 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
     return (*switched, *(node for _, node in ranked))
 
 
-def false_discovery_rates(pvalues: Sequence[float | None]) -> list[float | None]:
+def false_discovery_rates(pvalues: Sequence[float | None], screened: int = 0) -> list[float | None]:
     """Adjusted p-values of Benjamini and Yekutieli (2001), which hold however tests depend on each other.
 
-    What has no p-value is not among the tests.
+    What has no p-value is not among the tests, but for so many that were screened out because nothing was seen.
 
     >>> [rate and round(rate, 3) for rate in false_discovery_rates([0.01, 0.04, None, 0.03])]
     [0.055, 0.073, None, 0.073]
@@ -85,9 +87,9 @@ def false_discovery_rates(pvalues: Sequence[float | None]) -> list[float | None]
     known = [k for k, value in enumerate(pvalues) if value is not None]
     values: FloatArray = np.array([pvalues[k] for k in known], dtype=np.float64)
     order = np.argsort(-values, kind="stable")
-    ranks = np.arange(len(values), 0, -1)
-    harmonic = float((1 / ranks).sum())
-    rates = np.minimum.accumulate(values[order] * (harmonic * len(values)) / ranks)
+    ranks, tests = np.arange(len(values), 0, -1), len(values) + screened
+    harmonic = float((1 / np.arange(1, tests + 1)).sum())
+    rates = np.minimum.accumulate(values[order] * (harmonic * tests) / ranks)
     found: list[float | None] = [None] * len(pvalues)
     for place, rate in zip(order.tolist(), rates.tolist(), strict=True):
         found[known[place]] = min(rate, 1.0)

@@ -23,7 +23,7 @@ order had to be found, which may be wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -159,14 +159,16 @@ class _Conditions:
             freedom = max(one + two - 2 - len(self.units.nested.pairs), 1)
         return float(stdtrit(min(freedom, 1e6), (1 + LEVEL) / 2)) * (SEARCHED if self.searched else 1.0)
 
-    def moves(self, i: int, fit: JointFit, separate: bool) -> tuple[FloatArray, FloatArray]:
+    def moves(
+        self, i: int, earlier: Sequence[int], fit: JointFit, separate: bool
+    ) -> tuple[FloatArray, FloatArray]:
         """By how much coefficients [condition, draw, predecessor] and logarithms of variances move."""
         if not self.tables:
             return self._gaussian_moves(i, fit, separate)
         theta = np.zeros((self.half, len(fit.theta)))
         logs = np.zeros((2, self.half))
         for c, (table, weights) in enumerate(zip(self.tables, self.weights, strict=True)):
-            x, share = table[:, :i], math.sqrt(fit.counts[c] / len(table))
+            x, share = table[:, earlier], math.sqrt(fit.counts[c] / len(table))
             along = x @ fit.jacobians[c]
             leverage = ((along @ fit.covariance) * along).sum(axis=1) / fit.variances[c] + 1 / fit.counts[c]
             left = (table[:, i] - x @ fit.weights[c]) / (1 - np.minimum(leverage, HIGHEST))
@@ -257,28 +259,33 @@ def _fit_all(data: _Conditions, fit: OrderFit, listed: list[_Listed], *, exact: 
     for k, (i, own) in enumerate(zip(structure.order, listed, strict=True)):
         separate = i in structure.separate
         causes = [structure.order[j] for j in own.single]
-        found = fit_jointly(data.first, data.second, i, data.order[:k], causes, separate, i in structure.gains)
-        moves, logs = data.moves(k, found, separate)
+        before = set(structure.predecessors(i))
+        earlier = [j for j in range(k) if structure.order[j] in before]
+        regressors = [data.order[j] for j in earlier]
+        found = fit_jointly(data.first, data.second, i, regressors, causes, separate, i in structure.gains)
+        moves, logs = data.moves(k, earlier, found, separate)
         if fit.known_cells is not None:
-            known = np.maximum(fit.known_cells[i, data.order[: k + 1]], LEAST_WORTH)
-            moves, logs = moves / np.sqrt(known[:k]), logs / math.sqrt(known[k])
+            known = np.maximum(fit.known_cells[i, [*regressors, i]], LEAST_WORTH)
+            moves, logs = moves / np.sqrt(known[:-1]), logs / math.sqrt(known[-1])
         slopes = _both_signs(found.weights[:, None], moves)
         if exact:
             slopes = np.where(np.abs(slopes) < EXACT, 0.0, slopes)
         noise = found.variances[:, None] * np.exp(_both_signs(np.zeros((2, 1)), logs))
-        same = [j for j in range(k) if not (j in own.effects or (own.gain and j not in own.single))]
+        same = [
+            at for at, j in enumerate(earlier) if not (j in own.effects or (own.gain and j not in own.single))
+        ]
         slopes[..., same] = np.average(slopes[..., same], axis=0, weights=counts)
         if not own.noise:
             noise[:] = np.average(noise, axis=0, weights=found.freedom)
-        level = around[..., k] - (slopes * around[..., :k]).sum(axis=-1)
+        level = around[..., k] - (slopes * around[..., earlier]).sum(axis=-1)
         # From the common mean to zero the levels change by so much.
-        lower = (slopes * centre[:, :k]).sum(axis=-1)
+        lower = (slopes * centre[:, earlier]).sum(axis=-1)
         if at_zero := (own.effects or own.gain) and _starts_at_zero(level, level - lower):
             zeros.append(k)
         if not own.intercept:
             start = lower if at_zero else 0.0
             level = start + np.average(level - start, axis=0, weights=counts / found.variances)
-        weights[..., k, :k], variances[..., k], intercepts[..., k] = slopes, noise, level
+        weights[..., k, earlier], variances[..., k], intercepts[..., k] = slopes, noise, level
     return _Fitted(weights, intercepts, variances, centre, tuple(zeros))
 
 

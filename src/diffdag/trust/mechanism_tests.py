@@ -53,18 +53,24 @@ LEAST_VARIANCE = 1e-12  # of a contrast, as a share of the largest
 
 def node_tests(fit: OrderFit) -> tuple[NodeTest, ...]:
     """Test of each variable that was ordered whether its mechanism is the same in both conditions."""
+    tests = {own.variable: own for part in fit.parts for own in _tests_of(part)}
+    return tuple(tests[name] for name in fit.first.names if name in tests)
+
+
+def _tests_of(fit: OrderFit) -> list[NodeTest]:
+    """Test of each variable, all of which were ordered together."""
     order = neutral_order(fit)
     along = _Along.of(fit, order)
     seen = None if fit.rows is None else _RowsAlong.of(fit.rows, order, fit.units)
     p = len(order)
     draws = np.random.default_rng(0).standard_normal((min(DRAWS, max(NUMBERS // p, 200)), p))
-    found = {}
+    found = []
     for t, i in enumerate(order):
         kinds = list(_kinds(fit, along, seen, t, i, draws))
         if kinds:
             least = max(kinds, key=lambda own: own.evidence).times(len(kinds))
-            found[i] = NodeTest(fit.first.names[i], least.pvalue, least.evidence)
-    return tuple(found[i] for i in sorted(found))
+            found.append(NodeTest(fit.first.names[i], least.pvalue, least.evidence))
+    return found
 
 
 def neutral_order(fit: OrderFit) -> tuple[int, ...]:
