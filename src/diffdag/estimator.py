@@ -73,8 +73,9 @@ class DifferenceDAG:
         their memories differ, one for each; ``"differences"`` by differences from the row before, which see no
         moved levels. What is left counts as independent rows. See `diffdag.tables.whiten`.
     max_variables : int, optional
-        ``"order"`` only: at most so many variables are ordered, those that most seem to take part in a change;
-        200 unless said otherwise, up to 500, and never more than the rows of the smaller table allow.
+        ``"order"`` only: at most so many variables are kept, those that most seem to take part in a change;
+        200 unless said otherwise, and never more than the rows of the smaller table allow. More than 200 are
+        ordered in blocks.
     adjust : sequence of str, "hidden" or int, optional
         Covariates, such as age, sex and batch: columns of numbers or categories that are taken out of every
         variable, with coefficients that may differ between the conditions. They are not compared themselves.

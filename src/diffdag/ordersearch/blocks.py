@@ -43,10 +43,10 @@ MOST_EVIDENCE = 700.0  # of what a p-value can tell
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A change that a search in a block found, by column."""
+    """A change that a search in a block found, by column: of an effect, or of the gain of a variable."""
 
     effect: int
-    cause: int
+    cause: int  # itself, of a gain
     evidence: float
 
 
@@ -106,9 +106,8 @@ def _search_block(
     judge = _Judge(own, other, settings.factor * settings.inflation.change, most_of_effect(total))
     best = optimum.best
     regressors = {i: judge.regressors(best, i, [j for k, j in optimum.margins if k == i]) for i in best.order}
-    judged = [
-        Judged(block[i], block[j], judge.evidence(best, (i, j), regressors[i])) for i, j in optimum.margins
-    ]
+    changes = dict.fromkeys((i, j if best.changed[i, j] else i) for i, j in optimum.margins)  # a gain once
+    judged = [Judged(block[i], block[j], judge.evidence(best, (i, j), regressors[i])) for i, j in changes]
     by_column = {block[i]: tuple(block[k] for k in own) for i, own in regressors.items()}
     return BlockFit(tuple(block), optimum, tuple(judged), by_column)
 
@@ -136,15 +135,17 @@ class _Judge:
         chosen = {*self.relevant(i, earlier, causes), *causes}
         return tuple(k for k in earlier if k in chosen)
 
-    def evidence(self, found: Found, edge: Edge, regressors: Sequence[int]) -> float:
-        """Of a changed effect; that of a gain counts for all effects that it multiplies."""
-        i, j = edge
-        gain = bool(found.gains[i])
+    def evidence(self, found: Found, change: Edge, regressors: Sequence[int]) -> float:
+        """Of a changed effect, or of the gain of a variable, whose effects are there."""
+        i, j = change
         own = [k for k in regressors if found.changed[i, k]]
-        fit = regress_jointly(self.first, self.second, i, regressors, own, bool(found.separate[i]), gain)
-        pvalue = fit.delta_pvalue(regressors.index(j)) if j in own or not gain else fit.gain_pvalue
-        change = gained(pvalue) / self.multiple
-        return change + min(change, self.most, self.effect(i, j, regressors) / self.multiple)
+        separate, gain = bool(found.separate[i]), bool(found.gains[i])
+        fit = regress_jointly(self.first, self.second, i, regressors, own, separate, gain)
+        if i == j:
+            alone = gained(fit.gain_pvalue) / self.multiple
+            return alone + min(alone, self.most)
+        alone = gained(fit.delta_pvalue(regressors.index(j))) / self.multiple
+        return alone + min(alone, self.most, self.effect(i, j, regressors) / self.multiple)
 
     def effect(self, i: int, j: int, regressors: Sequence[int]) -> float:
         """What the effect of j gains in both conditions together."""
@@ -255,11 +256,12 @@ def merge(fits: Sequence[BlockFit], total: int, before: BoolArray, most: int, *,
             if i not in place:
                 continue
             found.separate[place[i]], found.shifted[place[i]] = best.separate[a], best.shifted[a]
+            found.changed[place[i], place[i]] = (i, i) in listed
             for b, j in enumerate(fit.columns):
-                if (i, j) in listed and {i, j} <= place.keys():
+                single = bool(best.changed[a, b])
+                if j in place and (a, b) in fit.optimum.margins and (i, j if single else i) in listed:
                     edge = place[i], place[j]
-                    found.changed[edge] = best.changed[a, b]
-                    found.changed[place[i], place[i]] |= best.gains[a] and not best.changed[a, b]
+                    found.changed[edge] = single
                     margins[edge] = fit.optimum.margins[a, b]
                     rises[edge] = fit.optimum.rise((a, b), directed=False)
     used = tuple(tuple(place[m] for m in regressors[k] if m in place) for k in kept)
