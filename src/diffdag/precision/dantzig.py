@@ -13,6 +13,10 @@ and ``J`` grow (they act as a penalised slack in (P)); they are widened when the
 certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
 value of ``Y`` scaled until it is feasible for (D).
 
+Where the change is weak, ``lambda`` lies within the sampling noise, and the optimum has hundreds to thousands
+of entries. The simplex method needs steps for each of them, so there the restricted problems are solved by an
+interior-point method (`interior.py`), loosely at first and in the end exactly; all else is the same.
+
 With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a
 ray with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it. Before HiGHS looks for such a
 ray (its restricted problems become large and degenerate there), ``b`` itself without what lies in the ranges of
@@ -44,8 +48,10 @@ START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
 CROWD = 0.05  # share of the entries of the target above the penalty; a choice of cost, not of answers
 # Beyond so many entries at the start the interior-point method takes over: a choice of cost, not of answers.
 DENSE, MOST_DENSE, DENSE_ROUNDS = 150, 20_000, 30
-INSIDE, INSIDE_TOLERANCE = 0.95, 0.02  # its first Delta solves the D-trace problem at this share of the penalty
-LOOSE = (3e-2, 3e-3)  # relative gaps of its first rounds
+INSIDE, INSIDE_TOLERANCE = 0.98, 0.01  # its first Delta solves the D-trace problem at this share of the penalty
+# Its first rounds reach these gaps, the last of them until the gap and the violation of the whole problem are
+# small: duals from within their constraints tell better what is missing than those of a vertex.
+LOOSE, READY = (3e-2, 3e-3), 0.1
 CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
@@ -135,10 +141,16 @@ def _certify(
 
 
 def _rough_start(problem: SparseProblem) -> Start:
-    """A rough D-trace solution, which is nearly feasible for (P), and tight on its support."""
+    """A rough D-trace solution, which is nearly feasible for (P), and tight on its support.
+
+    Rougher still where it has more entries than the simplex method is meant for.
+    """
     easier = problem.at_penalty(START_FRACTION * problem.penalty)
     tolerance = START_TOLERANCE * problem.penalty
-    return descend(easier, None, tolerance, START_ROUNDS, START_SWEEPS, START_ROUNDS)[1]
+    _, first = descend(easier, None, tolerance, 1, START_SWEEPS, START_ROUNDS)
+    if first.delta.nnz > DENSE:
+        return first
+    return descend(easier, first, tolerance, START_ROUNDS - 1, START_SWEEPS, START_ROUNDS)[1]
 
 
 def _solve_dense(problem: SparseProblem, rough: Start, tolerance: float) -> Solution | None:
@@ -150,16 +162,18 @@ def _solve_dense(problem: SparseProblem, rough: Start, tolerance: float) -> Solu
     inside, _ = descend(problem.at_penalty(INSIDE * penalty), rough, INSIDE_TOLERANCE * penalty)
     if inside.violation > (1 - INSIDE) * penalty:
         return None
-    delta, dual = inside.delta, csr_array((p, p))
+    solution, delta, dual = inside, inside.delta, csr_array((p, p))
     near = above(problem.residual_blocks(delta), (INSIDE - INSIDE_TOLERANCE) * penalty, MOST_DENSE)
     columns = rows = np.union1d(_codes(near.entries, p), _codes(_entries(delta), p))
     for rounds in range(1, min(DENSE_ROUNDS, MAX_ROUNDS) + 1):
         across, down = np.divmod(rows, p), np.divmod(columns, p)
         programme = Programme(problem.products(across, down), problem.target_at(across), penalty)
         start = np.asarray(delta[down]).ravel(), np.asarray(dual[across]).ravel()
-        loose = rounds <= len(LOOSE)
+        loose = rounds <= len(LOOSE) or max(solution.gap, solution.violation / penalty) > READY
         answer = (
-            solve_loosely(programme, *start, LOOSE[rounds - 1]) if loose else solve_exactly(programme, *start)
+            solve_loosely(programme, *start, LOOSE[min(rounds, len(LOOSE)) - 1])
+            if loose
+            else solve_exactly(programme, *start)
         )
         delta, dual = (
             csr_array((values, entries), shape=(p, p))

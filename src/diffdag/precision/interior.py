@@ -25,9 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, lu_factor, lu_solve, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.parallel import spread_products
@@ -39,6 +43,9 @@ SHORT = 0.995  # share of the way to the boundary
 CLOSE = 1e-8  # relative gap at which active entries can be told from others
 DOUBTFUL = 0.03  # see `_active`
 WARM = 0.1  # share of the usual size of an entry that is added to all, where there is a y to begin with
+SINGLE = 1e-3  # above this relative gap factors in single precision will do
+REFINEMENTS = 2
+LIFT = 10.0  # rounding errors by which a diagonal is lifted before it is factorised
 STALLED = 1e-4  # steps shorter than this lead nowhere
 PANEL = 384  # columns of a Cholesky factor worked out together
 
@@ -50,6 +57,11 @@ class Programme:
     matrix: FloatArray
     target: FloatArray
     penalty: float
+
+    @cached_property
+    def single(self) -> NDArray[np.float32]:
+        """The matrix in single precision."""
+        return self.matrix.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +130,19 @@ def solve_exactly(programme: Programme, x: FloatArray, y: FloatArray) -> Answer:
 
 
 def _follow(programme: Programme, x: FloatArray, y: FloatArray, tolerance: float) -> _Point:
-    """Follow the path until the relative gap is at most `tolerance`, or rounding errors stop it."""
+    """Follow the path until the relative gap is at most `tolerance`, or rounding errors stop it.
+
+    What is known of y saves steps, but may be too close to the boundary: then it begins again without it.
+    """
     point = _first(programme, x, y)
     for _ in range(MAX_STEPS):
         if point.gap <= tolerance * float(point.u.sum() + point.v.sum()):
-            break
+            return point
         further = _step(programme, point)
         if further is None:
             break
         point = further
-    return point
+    return _follow(programme, x, np.zeros(len(y)), tolerance) if y.any() else point
 
 
 def _active(programme: Programme, point: _Point, share: float) -> tuple[BoolArray, BoolArray]:
@@ -180,33 +195,69 @@ def _newton(programme: Programme, point: _Point) -> Callable[[list[FloatArray]],
     off_z, off_w = 1 - prices - z, 1 + prices - w
     off_s, off_t = penalty + residual - s, penalty - residual - t
     theta, phi = u / z + v / w, a / s + c / t
-    factor = factorise(weighted_gram(matrix, theta, 1 / phi))
+    lower = a / s < c / t
+    single = point.gap > SINGLE * float(u.sum() + v.sum())
+    solve = _refined_solver(programme, theta, phi, single=single)
 
     def direction(changes: list[FloatArray]) -> _Point:
         at_u, at_v = changes[0] - u * off_z, changes[1] - v * off_w
         at_a, at_c = changes[2] - a * off_s, changes[3] - c * off_t
         right = (at_a / s - at_c / t) / phi - matrix @ (at_u / z - at_v / w)
-        dual = solve_factorised(factor, right)
+        dual = solve(right)
         price = matrix.T @ dual
         du, dv = (at_u + u * price) / z, (at_v - v * price) / w
         change = matrix @ (du - dv)
         da, dc = (at_a - a * change) / s, (at_c + c * change) / t
+        # Of the two the one with the larger factor has lost digits; their difference is known.
+        da, dc = np.where(lower, da, dc + dual), np.where(lower, da - dual, dc)
         return _Point(du, dv, off_s + change, off_t - change, da, dc, off_z - price, off_w + price)
 
     return direction
 
 
+def _refined_solver(
+    programme: Programme, theta: FloatArray, phi: FloatArray, *, single: bool
+) -> Callable[[FloatArray], FloatArray]:
+    """Solve with ``G Theta G' + 1/Phi`` by a factor, in single precision in half the time, and refinement."""
+    matrix = programme.matrix
+    try:
+        rough = _solver(programme.single if single else matrix, theta, phi)
+    except LinAlgError:
+        if not single:
+            raise
+        return _refined_solver(programme, theta, phi, single=False)
+
+    def refined(right: FloatArray) -> FloatArray:
+        solution = rough(right)
+        for _ in range(REFINEMENTS):
+            solution = solution + rough(right - matrix @ (theta * (matrix.T @ solution)) - solution / phi)
+        return solution
+
+    return refined
+
+
+def _solver(matrix: NDArray[Any], theta: FloatArray, phi: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Solve by a factor in the precision of the matrix."""
+    dtype = matrix.dtype
+    diagonal = (1 / phi).astype(dtype)
+    gram = weighted_gram(matrix, theta.astype(dtype), diagonal)
+    gram[np.diag_indices_from(gram)] *= 1 + LIFT * np.finfo(dtype).eps
+    factor = factorise(gram)
+    return lambda right: solve_factorised(factor, right.astype(dtype)).astype(float)
+
+
 def _vertex(programme: Programme, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """The vertex with the support and signs of x and y, if they determine one."""
     entries, tight = x != 0, y != 0
-    if entries.sum() != tight.sum():
+    if entries.sum() != tight.sum() or not entries.any():
         return None
-    factor = lu_factor(programme.matrix[np.ix_(tight, entries)], check_finite=False)
+    factor, pivots, singular = dgetrf(programme.matrix[np.ix_(tight, entries)])
+    if singular:
+        return None
     primal, dual = np.zeros(len(x)), np.zeros(len(y))
     right = programme.target[tight] - programme.penalty * np.sign(y[tight])
-    primal[entries] = lu_solve(factor, right, check_finite=False)
-    dual[tight] = lu_solve(factor, np.sign(x[entries]), trans=1, check_finite=False)
-    # Of a singular matrix nothing is left here: comparisons with "not a number" are false.
+    primal[entries] = dgetrs(factor, pivots, right)[0]
+    dual[tight] = dgetrs(factor, pivots, np.sign(x[entries]), trans=1)[0]
     return (primal, dual) if (primal * x >= 0).all() and (dual * y >= 0).all() else None
 
 
@@ -216,9 +267,9 @@ def _room(value: FloatArray, change: FloatArray) -> float:
     return min(1.0, float((value[falling] / -change[falling]).min(initial=np.inf)))
 
 
-def weighted_gram(matrix: FloatArray, weights: FloatArray, diagonal: FloatArray) -> FloatArray:
+def weighted_gram(matrix: NDArray[Any], weights: NDArray[Any], diagonal: NDArray[Any]) -> NDArray[Any]:
     """The lower triangle of ``G diag(weights) G' + diag(diagonal)``."""
-    gram = np.empty((len(matrix), len(matrix)))
+    gram = np.zeros((len(matrix), len(matrix)), matrix.dtype)
 
     def band(start: int) -> None:
         end = start + BAND
@@ -230,7 +281,7 @@ def weighted_gram(matrix: FloatArray, weights: FloatArray, diagonal: FloatArray)
     return gram
 
 
-def factorise(gram: FloatArray) -> FloatArray:
+def factorise(gram: NDArray[Any]) -> NDArray[Any]:
     """The Cholesky factor in the lower triangle, in place: the same on any number of threads."""
     size = len(gram)
     for start in range(0, size, PANEL):
@@ -244,8 +295,8 @@ def factorise(gram: FloatArray) -> FloatArray:
     return gram
 
 
-def solve_factorised(factor: FloatArray, right: FloatArray) -> FloatArray:
+def solve_factorised(factor: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """Solve ``L L' x = right``."""
     half = solve_triangular(factor, right, lower=True, check_finite=False)
-    solution: FloatArray = solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
+    solution: NDArray[Any] = solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
     return solution
