@@ -47,8 +47,10 @@ SMALL = 16  # up to so many variables a problem starts with all its entries
 START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
 CROWD = 0.05  # share of the entries of the target above the penalty; a choice of cost, not of answers
 # Beyond so many entries at the start the interior-point method takes over: a choice of cost, not of answers.
-DENSE, MOST_DENSE, DENSE_ROUNDS = 150, 20_000, 30
-INSIDE, INSIDE_TOLERANCE = 0.98, 0.01  # its first Delta solves the D-trace problem at this share of the penalty
+DENSE, MOST_DENSE, DENSE_ROUNDS = 150, 10_000, 30
+# Its first Delta solves the D-trace problem at this share of the penalty, roughly; it begins with the residuals
+# that come near the penalty.
+INSIDE, INSIDE_TOLERANCE, NEAR = 0.98, 0.03, 0.97
 # Its first rounds reach these gaps, the last of them until the gap and the violation of the whole problem are
 # small: duals from within their constraints tell better what is missing than those of a vertex.
 LOOSE, READY = (3e-2, 3e-3), 0.1
@@ -156,16 +158,19 @@ def _rough_start(problem: SparseProblem) -> Start:
 def _solve_dense(problem: SparseProblem, rough: Start, tolerance: float) -> Solution | None:
     """Generate columns and rows by the interior-point method, which does not mind how many there are.
 
-    None where no ``Delta`` within the constraints is found to begin with, or the end is not reached.
+    None where no ``Delta`` within the constraints is found to begin with, or the end is not reached, or the
+    restricted problem takes too much memory.
     """
     p, penalty = problem.p, problem.penalty
     inside, _ = descend(problem.at_penalty(INSIDE * penalty), rough, INSIDE_TOLERANCE * penalty)
-    if inside.violation > (1 - INSIDE) * penalty:
+    if inside.violation > 2 * INSIDE_TOLERANCE * penalty:
         return None
     solution, delta, dual = inside, inside.delta, csr_array((p, p))
-    near = above(problem.residual_blocks(delta), (INSIDE - INSIDE_TOLERANCE) * penalty, MOST_DENSE)
+    near = above(problem.residual_blocks(delta), NEAR * penalty, MOST_DENSE)
     columns = rows = np.union1d(_codes(near.entries, p), _codes(_entries(delta), p))
     for rounds in range(1, min(DENSE_ROUNDS, MAX_ROUNDS) + 1):
+        if len(rows) * len(columns) > 2 * MOST_DENSE**2:
+            return None
         across, down = np.divmod(rows, p), np.divmod(columns, p)
         programme = Programme(problem.products(across, down), problem.target_at(across), penalty)
         start = np.asarray(delta[down]).ravel(), np.asarray(dual[across]).ravel()
