@@ -13,6 +13,10 @@ and ``J`` grow (they act as a penalised slack in (P)); they are widened when the
 certificate is valid for the full problem: the violation of (P), and the gap between ``|Delta|_1`` and the
 value of ``Y`` scaled until it is feasible for (D).
 
+Where the change is weak, ``lambda`` lies within the sampling noise, and the optimum has hundreds to thousands
+of entries. The simplex method needs steps for each of them, so there the restricted problems are solved by an
+interior-point method (`interior.py`), loosely at first and in the end exactly; all else is the same.
+
 With fewer rows than variables and a small penalty (P) has no solution, and (D) no bound: ``Y`` grows along a
 ray with ``Sigma1 Y Sigma2 = 0`` and ``<b, Y> > lambda |Y|_1``, which proves it. Before HiGHS looks for such a
 ray (its restricted problems become large and degenerate there), ``b`` itself without what lies in the ranges of
@@ -32,15 +36,24 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag.precision.dtrace import descend
+from diffdag.precision.dtrace import Start, descend
+from diffdag.precision.interior import Programme, solve_exactly, solve_loosely
 from diffdag.precision.problem import Entries, Solution, SparseProblem
-from diffdag.precision.scan import Peaks, peaks
+from diffdag.precision.scan import Peaks, Scan, above, peaks
 
 MAX_ROUNDS = 1_000
 SMALL = 16  # up to so many variables a problem starts with all its entries
 # The D-trace start need only be rough, and is better too large than too small.
 START_FRACTION, START_TOLERANCE, START_ROUNDS, START_SWEEPS = 0.98, 0.05, 8, 10
 CROWD = 0.05  # share of the entries of the target above the penalty; a choice of cost, not of answers
+# Beyond so many entries at the start the interior-point method takes over: a choice of cost, not of answers.
+DENSE, MOST_DENSE, DENSE_ROUNDS = 150, 10_000, 30
+# Its first Delta solves the D-trace problem at this share of the penalty, roughly; it begins with the residuals
+# that come near the penalty.
+INSIDE, INSIDE_TOLERANCE, NEAR = 0.98, 0.03, 0.97
+# Its first rounds reach these gaps, the last of them until the gap and the violation of the whole problem are
+# small: duals from within their constraints tell better what is missing than those of a vertex.
+LOOSE, READY = (3e-2, 3e-3), 0.1
 CUT = 0.1  # violators smaller than this share of the largest wait
 FIRST_BOUND, LAST_BOUND = 1e3, 1e9
 BOUND_ROOM = 1.5  # room above the largest entry of the first Y
@@ -82,8 +95,11 @@ def solve_dantzig(problem: SparseProblem, tolerance: float = 1e-7) -> Solution:
         return Solution(csr_array((p, p)), 0.0, 0.0, 0.0, 0, True)
     if p > SMALL and _crowded(problem) and (least := problem.refute_by_target()):
         return Solution(csr_array((p, p)), 0.0, problem.penalty_max - problem.penalty, 1.0, 0, False, least)
+    rough = None if p <= SMALL else _rough_start(problem)
+    if rough and rough.delta.nnz > DENSE and (answer := _solve_dense(problem, rough, tolerance)):
+        return answer
     master = _Master(problem)
-    master.start()
+    master.start(rough)
     least = 0.0
     for rounds in range(1, MAX_ROUNDS + 1):
         delta, dual = master.solve()
@@ -105,8 +121,8 @@ def _certify(
     problem: SparseProblem,
     delta: csr_array,
     dual: csr_array,
-    residual: Peaks,
-    price: Peaks,
+    residual: Peaks | Scan,
+    price: Peaks | Scan,
     rounds: int,
     tolerance: float,
 ) -> Solution:
@@ -126,6 +142,72 @@ def _certify(
     return Solution(delta, primal, violation, gap, rounds, done)
 
 
+def _rough_start(problem: SparseProblem) -> Start:
+    """A rough D-trace solution, which is nearly feasible for (P), and tight on its support.
+
+    Rougher still where it has more entries than the simplex method is meant for.
+    """
+    easier = problem.at_penalty(START_FRACTION * problem.penalty)
+    tolerance = START_TOLERANCE * problem.penalty
+    _, first = descend(easier, None, tolerance, 1, START_SWEEPS, START_ROUNDS)
+    if first.delta.nnz > DENSE:
+        return first
+    return descend(easier, first, tolerance, START_ROUNDS - 1, START_SWEEPS, START_ROUNDS)[1]
+
+
+def _solve_dense(problem: SparseProblem, rough: Start, tolerance: float) -> Solution | None:
+    """Generate columns and rows by the interior-point method, which does not mind how many there are.
+
+    None where no ``Delta`` within the constraints is found to begin with, or the end is not reached, or the
+    restricted problem takes too much memory.
+    """
+    p, penalty = problem.p, problem.penalty
+    inside, _ = descend(problem.at_penalty(INSIDE * penalty), rough, INSIDE_TOLERANCE * penalty)
+    if inside.violation > 2 * INSIDE_TOLERANCE * penalty:
+        return None
+    solution, delta, dual = inside, inside.delta, csr_array((p, p))
+    near = above(problem.residual_blocks(delta), NEAR * penalty, MOST_DENSE)
+    columns = rows = np.union1d(_codes(near.entries, p), _codes(_entries(delta), p))
+    for rounds in range(1, min(DENSE_ROUNDS, MAX_ROUNDS) + 1):
+        if len(rows) * len(columns) > 2 * MOST_DENSE**2:
+            return None
+        across, down = np.divmod(rows, p), np.divmod(columns, p)
+        programme = Programme(problem.products(across, down), problem.target_at(across), penalty)
+        start = np.asarray(delta[down]).ravel(), np.asarray(dual[across]).ravel()
+        loose = rounds <= len(LOOSE) or max(solution.gap, solution.violation / penalty) > READY
+        answer = (
+            solve_loosely(programme, *start, LOOSE[min(rounds, len(LOOSE)) - 1])
+            if loose
+            else solve_exactly(programme, *start)
+        )
+        delta, dual = (
+            csr_array((values, entries), shape=(p, p))
+            for values, entries in ((answer.primal, down), (answer.dual, across))
+        )
+        delta.eliminate_zeros()
+        dual.eliminate_zeros()
+        residual = above(problem.residual_blocks(delta), penalty * (1 + 1e-9), len(rows))
+        price = above(problem.price_blocks(dual), 1 + 1e-9, len(columns) // 2)
+        solution = _certify(problem, delta, dual, residual, price, rounds, tolerance)
+        if solution.converged:
+            return solution
+        if loose:
+            rows = rows[answer.tight]
+        rows = np.union1d(rows, _codes(residual.entries, p))
+        columns = np.union1d(columns, _codes(price.entries, p))
+    return None
+
+
+def _codes(entries: Entries, p: int) -> IndexArray:
+    """One number for each entry."""
+    return entries[0] * p + entries[1]
+
+
+def _entries(matrix: csr_array) -> Entries:
+    found = matrix.tocoo()
+    return found.row.astype(np.intp), found.col.astype(np.intp)
+
+
 class _Master:
     """The restricted dual problem, kept alive in HiGHS: a column for each signed entry of ``Y``."""
 
@@ -143,8 +225,8 @@ class _Master:
         for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
 
-    def start(self) -> None:
-        """Begin with the support of a rough D-trace solution, which is feasible for (P) and tight on it.
+    def start(self, rough: Start | None = None) -> None:
+        """Begin with the support of a rough D-trace solution.
 
         A few variables need no such care: there it is quicker to begin with all entries.
         """
@@ -154,12 +236,8 @@ class _Master:
             self._add_constraints((rows, columns))
             self._add_variables((np.tile(rows, 2), np.tile(columns, 2)), np.repeat([1.0, -1.0], p * p))
             return
-        penalty = self.problem.penalty
-        easier = self.problem.at_penalty(START_FRACTION * penalty)
-        tolerance = START_TOLERANCE * penalty
-        found, _ = descend(easier, None, tolerance, START_ROUNDS, START_SWEEPS, START_ROUNDS)
-        rough = found.delta.tocoo()
-        entries, signs = (rough.row.astype(np.intp), rough.col.astype(np.intp)), np.sign(rough.data)
+        rough = rough or _rough_start(self.problem)
+        entries, signs = _entries(rough.delta), np.sign(rough.delta.tocoo().data)
         if len(signs) == 0:  # just below the penalty at which the answer is zero
             worst = peaks(self.problem.residual_blocks(csr_array((p, p))), p)
             row = np.array([np.abs(worst.values).argmax()])

@@ -115,7 +115,8 @@ def _solve_on_pool(
     reached = np.inf
     for _ in range(MAX_ROUNDS):
         support, values = _entries(delta)
-        new, excess = _violators(problem, delta, pool, tolerance, max(20, len(values)))
+        most = max(1, min(max(20, len(values)), MOST - len(values)))
+        new, excess = _violators(problem, delta, pool, tolerance, most)
         count = len(new[0])
         if count == 0 and reached <= tolerance:
             return delta, True

@@ -39,6 +39,7 @@ BLOCK = 1 << 21  # numbers in a block
 PART = 1 << 11  # entries looked at together
 LEAST_REST = 1e-6  # a share of a matrix that is more than rounding errors
 MARGIN = 1e-9  # share by which a penalty is too small, not by rounding errors
+SCATTERED = 50  # a sparse matrix with fewer entries than one in so many, within its rows and columns
 BAND = 256  # rows multiplied together
 
 
@@ -172,7 +173,7 @@ class SparseProblem(ABC):
         rows, columns, core = compressed(delta)
         row, at_row = np.unique(entries[0], return_inverse=True)
         column, at_column = np.unique(entries[1], return_inverse=True)
-        left, right = self.first(row, rows) @ core, self.second(column, columns)
+        left, right = times_core(self.first(row, rows), core), self.second(column, columns)
         values = -self.target_at(entries)
         for part in range(0, len(values), PART):
             some = slice(part, part + PART)
@@ -224,7 +225,7 @@ class DifferenceProblem(SparseProblem):
     def price_blocks(self, dual: csr_array) -> Blocks:
         """``Sigma1 Y Sigma2``, touching only the non-empty rows and columns of ``Y``."""
         rows, columns, core = compressed(dual)
-        left, right = self.sigma1[:, rows] @ core, self.sigma2[columns]
+        left, right = times_core(self.sigma1[:, rows], core), self.sigma2[columns]
         for part in row_blocks(self.p, self.p):
             yield part.start, multiply(left[part], right)
 
@@ -277,6 +278,13 @@ def compressed(matrix: csr_array) -> tuple[IndexArray, IndexArray, FloatArray]:
     core = np.zeros((len(rows), len(columns)))
     core[row, column] = entries.data
     return rows.astype(np.intp), columns.astype(np.intp), core
+
+
+def times_core(left: FloatArray, core: FloatArray) -> FloatArray:
+    """``left @ core``, by the entries of the core if these are few and scattered."""
+    few = np.count_nonzero(core) * SCATTERED < core.size
+    product: FloatArray = np.asarray(csr_array(core.T) @ left.T).T if few else left @ core
+    return product
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
