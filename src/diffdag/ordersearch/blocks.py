@@ -31,7 +31,19 @@ from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.progress import show_progress
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.penalty import most_of_effect, wide_penalty
-from diffdag.ordersearch.search import Edge, Found, Optimum, respect_known, search_orders
+from diffdag.ordersearch.search import (
+    GRAIN,
+    SWEEPS,
+    Edge,
+    Found,
+    Optimum,
+    margins_near,
+    read_order,
+    respect_known,
+    search_orders,
+    walk_from,
+    weigh_changes,
+)
 from diffdag.tables.moments import Moments
 
 if TYPE_CHECKING:
@@ -103,7 +115,45 @@ def _search_block(
     known = np.ascontiguousarray(before[np.ix_(block, block)])
     problem = settings.problem(own, other, known, total, change=search_penalty(total))
     optimum = search_orders(problem, settings.rng, settings.jobs)
-    judge = _Judge(own, other, settings.factor * settings.inflation.change, most_of_effect(total))
+    return _judged(own, other, settings, block, optimum, total)
+
+
+def search_together(
+    first: Moments,
+    second: Moments,
+    before: BoolArray,
+    settings: OrderSettings,
+    fits: Sequence[BlockFit],
+    total: int,
+) -> BlockFit:
+    """Search once more, all variables together, from the orders of the blocks one after the other.
+
+    What hangs together in several blocks comes together here. The penalty is higher, and the walk ends at the
+    first optimum: with nearly as many variables as rows, a longer search fits the order to chance.
+    """
+    along = respect_known([fit.columns[k] for fit in fits for k in fit.optimum.best.order], before)
+    known = np.ascontiguousarray(before)
+    strict, problem = (
+        settings.problem(first, second, known, total, change=change)
+        for change in (wide_penalty(total), search_penalty(total))
+    )
+    walked = walk_from(strict, along, sweeps=SWEEPS, careful=SWEEPS, thorough=False, grain=GRAIN)
+    best = read_order(problem, walked.order)
+    margins, rises = margins_near(problem, best), weigh_changes(problem, best)
+    optimum = Optimum(problem, best, len(fits), len(fits), margins, rises)
+    return _judged(first, second, settings, range(total), optimum, total)
+
+
+def _judged(
+    first: Moments,
+    second: Moments,
+    settings: OrderSettings,
+    block: Sequence[int],
+    optimum: Optimum,
+    total: int,
+) -> BlockFit:
+    """What a search found among some columns, with evidence."""
+    judge = _Judge(first, second, settings.factor * settings.inflation.change, most_of_effect(total))
     best = optimum.best
     regressors = {i: judge.regressors(best, i, [j for k, j in optimum.margins if k == i]) for i in best.order}
     changes = dict.fromkeys((i, j if best.changed[i, j] else i) for i, j in optimum.margins)  # a gain once

@@ -21,10 +21,10 @@ from diffdag.model.nesting import Units
 from diffdag.model.regression import JointRegression, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
-from diffdag.ordersearch.blocks import merge, search_blocks, search_penalty
+from diffdag.ordersearch.blocks import merge, search_blocks, search_penalty, search_together
 from diffdag.ordersearch.null_splits import heavy_columns
 from diffdag.ordersearch.penalty import NONE, Inflation
-from diffdag.ordersearch.screen import Screened, most_variables, screening_note, silent
+from diffdag.ordersearch.screen import Screened, most_together, most_variables, screening_note, silent
 from diffdag.ordersearch.search import (
     FEW,
     SETTLED,
@@ -497,6 +497,8 @@ def _fit_blocks(
     place = {column: k for k, column in enumerate(members)}
     blocks = [[place[column] for column in block] for block in screened.blocks]
     fits = search_blocks(first, second, before, settings, blocks, total)
+    if len(members) == total <= most_together(min(first.n, second.n)):
+        fits = [search_together(first, second, before, settings, fits, total)]
     most = most_variables(min(first.n, second.n), settings.max_variables)
     found = merge(fits, total, before, most, fill=settings.max_variables is not None)
     kept = found.kept

@@ -21,6 +21,8 @@ from diffdag.precision.problem import SparseProblem
 # smaller table.
 MOST = 200
 ROWS_PER_VARIABLE = 1.5
+# Up to so many variables are searched once more together, from the orders of their blocks.
+TOGETHER = 500
 # So many pairs go into blocks, the clearest first, and so many variables that look changed by themselves.
 MOST_PAIRS, MOST_ALONE = 150, 20
 # Rows per variable of a block, and least and most variables; suspects may make them SPACE times as large, and
@@ -63,6 +65,11 @@ def most_variables(rows: int, asked: int | None = None) -> int:
     return min(MOST if asked is None else asked, _allowed(rows))
 
 
+def most_together(rows: int) -> int:
+    """So many variables are all put into blocks, and searched together from there."""
+    return min(TOGETHER, _allowed(rows))
+
+
 def _allowed(rows: int) -> int:
     return max(2, int(rows / ROWS_PER_VARIABLE))
 
@@ -83,7 +90,9 @@ def screen(
     explored = explore(problem, n1, n2, progress, difference)
     limit = max(2, min(most, _allowed(min(n1, n2))))
     size = min(MOST_BLOCK, max(LEAST_BLOCK, min(n1, n2) // BLOCK_ROWS), limit)
-    blocks = make_blocks(explored, size, min(int(SPACE * size), limit), every=most >= problem.p)
+    blocks = make_blocks(
+        explored, size, min(int(SPACE * size), limit), every=problem.p <= max(most, most_together(min(n1, n2)))
+    )
     ranked = tuple(k for block in blocks for k in block)[:most]
     return Screened(ranked, {"suspects": len(blocks)}, blocks)
 
