@@ -38,6 +38,7 @@ from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import end_if_abandoned
+from diffdag.ordersearch.adaptive import Sharpened, sharpen
 from diffdag.ordersearch.core import _core
 from diffdag.ordersearch.search import (
     DYNAMIC,
@@ -50,7 +51,6 @@ from diffdag.ordersearch.search import (
     read_order,
     respect_known,
     tabulate,
-    weigh_changes,
     worth_trying,
 )
 
@@ -89,15 +89,18 @@ def settle_by_shape(
         Orders that are good on much the same rows; with them, only these and those near them are compared.
     """
     problem = optimum.problem
-    if decided is False or not isinstance(problem, Problem) or is_total(problem.before):
+    if decided is False or not isinstance(problem, Problem):
         return None
-    if not (optimum.best.changed.any() or optimum.best.separate.any()):
-        return None  # all orders say the same
     shape = Shape.of(rows, problem.rules.n1 + problem.rules.n2)
     if decided is None and not (shape.enough and shape.is_clear(optimum.best.order)):
         return None
     values = float(shape.rows) * problem.p * 2.0 ** (problem.p - 1)
-    if starts or problem.p > DYNAMIC or values > MOST_VALUES:
+    if is_total(problem.before):
+        known = shape.sharpened(problem, optimum.best)
+        found = _settled(
+            problem, optimum, known, dict.fromkeys(changed_edges(problem, known.found), math.inf), ()
+        )
+    elif starts or problem.p > DYNAMIC or values > MOST_VALUES:
         found = _compare_near(problem, optimum, shape, starts)
     else:
         found = _compare_all(problem, optimum, shape)
@@ -157,6 +160,12 @@ class Shape:
     def independent(self, order: Sequence[int]) -> bool:
         """Whether residuals along an order look independent."""
         return dependence(self.residuals(order)) <= DEPENDENT
+
+    def sharpened(self, problem: Problem, found: Found) -> Sharpened:
+        """What an order says if effects on variables with noise that is not Gaussian are estimated with it."""
+        evidence = self.evidence(negentropies(self.residuals(found.order)))
+        clear = [i for i, own in zip(found.order, evidence.tolist(), strict=True) if own > 0]
+        return sharpen(problem, found, self.tables, clear)
 
     def tabulate(self) -> FloatArray:
         """The evidence of every variable behind every set."""
@@ -251,7 +260,8 @@ def _compare_all(problem: Problem, optimum: Optimum, shape: Shape) -> Optimum:
         return float(score), tuple(order.tolist())
 
     least, order = order_of(before)
-    best = read_along(order, problem.base, costs, changes)
+    known = shape.sharpened(problem, read_along(order, problem.base, costs, changes))
+    best = known.found
     margins, turned = {}, []
     for i, j in changed_edges(problem, best):
         reverse = before.copy()
@@ -259,7 +269,7 @@ def _compare_all(problem: Problem, optimum: Optimum, shape: Shape) -> Optimum:
         other, how = (math.inf, order) if before[j, i] else order_of(reverse)
         margins[i, j] = other - least
         turned.append(replace(best, order=how, score=best.score + other - least))
-    return _settled(problem, optimum, best, margins, turned)
+    return _settled(problem, optimum, known, margins, turned)
 
 
 def _compare_near(problem: Problem, optimum: Optimum, shape: Shape, starts: Sequence[Sequence[int]]) -> Optimum:
@@ -275,19 +285,22 @@ def _compare_near(problem: Problem, optimum: Optimum, shape: Shape, starts: Sequ
     for order in (optimum.best.order, *optimum.others, *starts):
         look(respect_known(list(order), problem.before))
     for _ in range(ROUNDS):
-        total, best = min(met.values(), key=_first)
-        for edge in changed_edges(problem, best):
-            for order in _reversed(problem, best.order, *edge):
+        total, said = min(met.values(), key=_first)
+        known = shape.sharpened(problem, said)
+        for edge in changed_edges(problem, known.found):
+            for order in _reversed(problem, said.order, *edge):
                 look(order)
-        if min(met.values(), key=_first)[1] is best:
+        if min(met.values(), key=_first)[1] is said:
             break
-    total, best = min(met.values(), key=_first)
-    margins = {}
+    else:
+        total, said = min(met.values(), key=_first)
+        known = shape.sharpened(problem, said)
+    margins, best = {}, known.found
     for i, j in changed_edges(problem, best):
-        others = [score for score, said in met.values() if said.order.index(i) < said.order.index(j)]
+        others = [score for score, own in met.values() if own.order.index(i) < own.order.index(j)]
         margins[i, j] = min(others, default=math.inf) - total
-    turned = [replace(said, score=best.score + score - total) for score, said in met.values()]
-    return _settled(problem, optimum, best, margins, turned)
+    turned = [replace(own, score=best.score + score - total) for score, own in met.values()]
+    return _settled(problem, optimum, known, margins, turned)
 
 
 _first: Callable[[tuple[float, Found]], float] = lambda item: item[0]  # noqa: E731
@@ -310,15 +323,16 @@ def _reversed(problem: Problem, order: Sequence[int], effect: int, cause: int) -
 def _settled(
     problem: Problem,
     optimum: Optimum,
-    best: Found,
+    known: Sharpened,
     margins: dict[tuple[int, int], float],
     turned: Sequence[Found],
 ) -> Optimum:
     """An outcome with another best order; what the score rises by without a change is read along it."""
     return replace(
         optimum,
-        best=best,
+        best=known.found,
         margins=margins,
-        rises=weigh_changes(problem, best),
-        others=worth_trying(problem, best, turned),
+        rises=known.rises,
+        others=worth_trying(problem, known.found, turned),
+        responses=known.responses,
     )
