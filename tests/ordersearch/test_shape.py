@@ -96,8 +96,23 @@ def test_orders_that_were_met_are_compared_like_all():
     assert near.margins[3, 2] == pytest.approx(fit.optimum.margins[3, 2], abs=1.0)
 
 
-def test_with_resamples_the_direction_is_sure():
-    result = dd.DifferenceDAG(resamples=20, rng=0).fit(*tables_of("laplace")).result_
-    edge = next(edge for edge in result.edge_list if (edge.source, edge.target) == ("X3", "X4"))
-    assert edge.directed
-    assert edge.direction is None or edge.direction > 0.8
+def test_with_resamples_shape_makes_sure_of_a_direction_that_nothing_else_tells():
+    rng = np.random.default_rng(1)
+
+    def result_of(draw):
+        # All of X1 -> X2 changes, and all of it would backwards: second moments cannot tell.
+        tables = []
+        for effect, wide, noise in ((1.0, 1.0, 1.0), (0.3, 1.6, 0.5)):
+            own = draw((600, 3)) * [wide, noise, 1.0]
+            own[:, 1] += effect * own[:, 0]
+            tables.append(own)
+        return dd.DifferenceDAG(resamples=20, rng=0).fit(*tables).result_
+
+    (edge,) = result_of(lambda size: rng.laplace(size=size)).edge_list
+    assert (edge.source, edge.target, edge.directed) == ("X1", "X2", True)
+    assert edge.settled
+    assert edge.direction is not None
+    assert edge.direction > 0.9
+    (other,) = result_of(rng.standard_normal).edge_list
+    assert not other.settled
+    assert other.direction is None or other.direction < edge.direction
