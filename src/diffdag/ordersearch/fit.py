@@ -558,7 +558,11 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "search_order": list(fit.search_order),
         "margins": fit.margins,
         "unsettled": fit.unsettled,
-        **({"shape": "of residuals counts as evidence for the order"} if fit.shaped else {}),
+        **(
+            {"shape": "of residuals counts as evidence for the order, and in estimates of effects"}
+            if fit.shaped
+            else {}
+        ),
     }
 
 
@@ -601,7 +605,7 @@ def _notes(fit: OrderFit) -> Iterator[str]:
     if fit.shaped and optimum.margins:
         yield (
             "residuals are clearly not Gaussian, and independent along this order: their shape counted as "
-            "evidence for directions"
+            "evidence for directions, and effects are estimated with it"
         )
     if max(fit.settings.inflation) >= VISIBLE:
         yield _inflation(fit)

@@ -23,7 +23,8 @@ give shapes, too, and point anywhere. So shape counts if
    regressions on u, of u_i, and the residuals u_k and the second function of later ones, the squares of all
    correlations, times N, have a mean of one.
 
-If either fails, all stays as it was: for Gaussian rows, byte by byte.
+If either fails, all stays as it was: for Gaussian rows, byte by byte. If not, changed effects are chosen, and
+estimated, with the shape of the noise as well (see `adaptive`).
 """
 
 from __future__ import annotations
