@@ -3,6 +3,7 @@
     python benchmarks/shape.py --noise laplace --rows 341 --sets 100 --seed 77
     python benchmarks/shape.py --noise laplace --rows 341 --sets 20 --rival
     python benchmarks/shape.py --noise laplace --rows 341 --sets 100 --null    both conditions from one model
+    python benchmarks/shape.py --noise exponential --sets 40 --seed 5 --told           the true order is given
     python benchmarks/shape.py --noise laplace --rows 120 --sets 30 --resamples 20     is `direction` right?
 
 Pairs are those of ``simulate_pair(p=10, neighbours=6, change=0.05)``, with noise of unit variance of the named
@@ -61,13 +62,23 @@ def draw(noise, n, seed, null=False):
     return pair, tables
 
 
-def ours(tables, shape):
+def ours(tables, shape, order=None):
     """The graph of the default search, whether shape counted, and seconds."""
-    aligned, options = align_tables(*tables), ModelOptions()
+    aligned, options = align_tables(*tables), ModelOptions(order=order)
     start = time.perf_counter()
     fit = search(prepare(aligned, options), options, shape=shape)
     edges = fit.claims(()).edges
     return graph_of(fit.names, edges), fit.shaped, time.perf_counter() - start
+
+
+def true_order(pair):
+    """A causal order of both models."""
+    parents = (pair.first.weights != 0) | (pair.second.weights != 0)
+    left, order = list(range(P)), []
+    while left:
+        order.append(next(j for j in left if not parents[j, left].any()))
+        left.remove(order[-1])
+    return [pair.first.names[j] for j in order]
 
 
 def rival(tables):
@@ -111,6 +122,7 @@ def main():
     parser.add_argument("--seed", type=int, default=77)
     parser.add_argument("--rival", action="store_true")
     parser.add_argument("--resamples", type=int, help="compare stated directions with what is right")
+    parser.add_argument("--told", action="store_true", help="give the true order, with and without shape")
     parser.add_argument("--null", action="store_true", help="both conditions from one model")
     asked = parser.parse_args()
     if asked.resamples:
@@ -121,7 +133,7 @@ def main():
         pair, tables = draw(asked.noise, asked.rows, [asked.seed, k], asked.null)
         truth, row = pair.changed & (not asked.null), []
         for shape in (False, None):
-            graph, used, seconds = ours(tables, shape)
+            graph, used, seconds = ours(tables, shape, true_order(pair) if asked.told else None)
             wrong = int((graph & ~graph.T & truth.T).sum())
             false = graph & ~(truth | truth.T)
             arrows = int((graph & ~graph.T & ~truth).sum())
@@ -129,9 +141,10 @@ def main():
         found.append(row)
         if asked.rival:
             theirs.append([score(truth, graph).f1 for graph in rival(tables)])
+    kind = f"{' null' if asked.null else ''}{' told' if asked.told else ''}"
     mean, total = np.mean(found, axis=0), np.sum(found, axis=0)
     print(
-        f"{asked.noise} n={asked.rows}{' null' if asked.null else ''} sets={asked.sets} seed={asked.seed}: "
+        f"{asked.noise} n={asked.rows}{kind} sets={asked.sets} seed={asked.seed}: "
         f"F1 {mean[0]:.4f} -> {mean[6]:.4f}, reversed {total[1]:.0f} -> {total[7]:.0f}, "
         f"false arrows {total[2]:.0f} -> {total[8]:.0f}, sets with an alarm {total[5]:.0f} -> {total[11]:.0f}, "
         f"shape used {total[9]:.0f}, seconds {mean[4]:.2f} -> {mean[10]:.2f}"
