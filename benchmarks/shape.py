@@ -6,7 +6,8 @@
     python benchmarks/shape.py --noise exponential --sets 40 --seed 5 --told           the true order is given
     python benchmarks/shape.py --noise laplace --rows 120 --sets 30 --resamples 20     is `direction` right?
 
-Pairs are those of ``simulate_pair(p=10, neighbours=6, change=0.05)``, with noise of unit variance of the named
+Pairs are those of ``simulate_pair(p=10, neighbours=6, change=0.05)``, or with another number of variables those
+of ``simulate_pair(p, neighbours=4, changes=5, weights=(0.25, 0.6))``, with noise of unit variance of the named
 shape; student has 5 degrees of freedom. tanh: Gaussian rows, each column divided by its standard deviation and
 bent; half: bent half as much. rows: Gaussian rows, each divided by the square root of a chi-squared variable (5
 degrees of freedom) over its mean. wider: Laplace noise, of X2 to X10 wider where that of X1 is far from zero.
@@ -42,16 +43,17 @@ DRAWN = {
 }
 
 
-def draw(noise, n, seed, null=False):
+def draw(noise, n, seed, null=False, p=P):
     """A pair of models, or twice one of them, and two tables."""
     rng = np.random.default_rng(seed)
-    pair = dd.simulate_pair(p=P, neighbours=6, change=0.05, rng=rng)
+    options = {"neighbours": 6, "change": 0.05} if p == P else {"neighbours": 4, "changes": 5}
+    pair = dd.simulate_pair(p=p, **options, **({} if p == P else {"weights": (0.25, 0.6)}), rng=rng)
     tables = []
     for model in (pair.first, pair.first if null else pair.second):
-        own = DRAWN.get(noise, lambda rng, shape: rng.standard_normal(shape))(rng, (n, P))
+        own = DRAWN.get(noise, lambda rng, shape: rng.standard_normal(shape))(rng, (n, p))
         if noise == "wider":
             own[:, 1:] *= np.sqrt((0.5 + own[:, :1] ** 2) / 1.5)
-        rows = np.linalg.solve(np.eye(P) - model.weights, (own * np.sqrt(model.noise_variances)).T).T
+        rows = np.linalg.solve(np.eye(p) - model.weights, (own * np.sqrt(model.noise_variances)).T).T
         if noise == "tanh":
             rows = np.tanh(rows / rows.std(axis=0))
         if noise == "half":
@@ -74,7 +76,7 @@ def ours(tables, shape, order=None):
 def true_order(pair):
     """A causal order of both models."""
     parents = (pair.first.weights != 0) | (pair.second.weights != 0)
-    left, order = list(range(P)), []
+    left, order = list(range(len(parents))), []
     while left:
         order.append(next(j for j in left if not parents[j, left].any()))
         left.remove(order[-1])
@@ -118,6 +120,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--noise", default="laplace")
     parser.add_argument("--rows", type=int, default=341)
+    parser.add_argument("--variables", type=int, default=P)
     parser.add_argument("--sets", type=int, default=100)
     parser.add_argument("--seed", type=int, default=77)
     parser.add_argument("--rival", action="store_true")
@@ -130,7 +133,7 @@ def main():
         return
     found, theirs = [], []
     for k in range(asked.sets):
-        pair, tables = draw(asked.noise, asked.rows, [asked.seed, k], asked.null)
+        pair, tables = draw(asked.noise, asked.rows, [asked.seed, k], asked.null, asked.variables)
         truth, row = pair.changed & (not asked.null), []
         for shape in (False, None):
             graph, used, seconds = ours(tables, shape, true_order(pair) if asked.told else None)
@@ -144,7 +147,7 @@ def main():
     kind = f"{' null' if asked.null else ''}{' told' if asked.told else ''}"
     mean, total = np.mean(found, axis=0), np.sum(found, axis=0)
     print(
-        f"{asked.noise} n={asked.rows}{kind} sets={asked.sets} seed={asked.seed}: "
+        f"{asked.noise} p={asked.variables} n={asked.rows}{kind} sets={asked.sets} seed={asked.seed}: "
         f"F1 {mean[0]:.4f} -> {mean[6]:.4f}, reversed {total[1]:.0f} -> {total[7]:.0f}, "
         f"false arrows {total[2]:.0f} -> {total[8]:.0f}, sets with an alarm {total[5]:.0f} -> {total[11]:.0f}, "
         f"shape used {total[9]:.0f}, seconds {mean[4]:.2f} -> {mean[10]:.2f}"
