@@ -65,6 +65,18 @@ def test_gaussian_rows_are_searched_as_before(monkeypatch):
     assert fit.difference.settings == fit_of(tables).difference.settings
 
 
+def test_dependence_of_one_pair_is_seen_among_many():
+    rng = np.random.default_rng(2)
+    u = rng.laplace(size=(1000, 20)) / 2**0.5
+    total, largest = shape.dependence(u)
+    assert total < shape.DEPENDENT
+    assert largest > shape.LARGEST
+    u[:, 1] *= np.where(np.abs(u[:, 0]) > 1, 1.3, 0.8)  # wider where another is far out
+    total, largest = shape.dependence(u / u.std(axis=0))
+    assert total < shape.DEPENDENT
+    assert largest < shape.LARGEST
+
+
 @pytest.mark.parametrize("bend", ["tanh", "wide rows", "few values"])
 def test_what_only_looks_like_shape_does_not_count(bend):
     rng, tables = np.random.default_rng(5), tables_of("gaussian", n=1500)

@@ -21,7 +21,7 @@ give shapes, too, and point anywhere. So shape counts if
    Gaussian ones ``2 N sum J`` has a chi-squared distribution with two degrees of freedom per variable; and
 2. residuals along the order that is best with shape look independent: for the functions above, less their
    regressions on u, of u_i, and the residuals u_k and the second function of later ones, the squares of all
-   correlations, times N, have a mean of one.
+   correlations, times N, have a mean of one, and the largest is no larger than chance makes it among so many.
 
 If either fails, all stays as it was: for Gaussian rows, byte by byte. If not, changed effects are chosen, and
 estimated, with the shape of the noise as well (see `adaptive`).
@@ -58,9 +58,10 @@ from diffdag.ordersearch.search import (
 # Of Gaussian samples the two terms have these multiples and means.
 ODD, EVEN = 36 / (8 * math.sqrt(3) - 9), 24 / (16 * math.sqrt(3) - 27)
 MIDDLE = math.sqrt(0.5)
-# Chosen in docs/dev/order_measured.md: the p-value from which residuals are clearly not Gaussian, and how many
-# standard deviations the sum of squared correlations may be above what independent residuals have.
-CLEAR, DEPENDENT = 1e-6, 3.0
+# Chosen in docs/dev/order_measured.md: the p-value from which residuals are clearly not Gaussian, how many
+# standard deviations the sum of squared correlations may be above what independent residuals have, and the
+# p-value of the largest of them.
+CLEAR, DEPENDENT, LARGEST = 1e-6, 2.0, 0.01
 # Rows of each condition for a variable, at least, and the share of the values of a column that have to differ.
 ROWS_PER_VARIABLE, DISTINCT = 10, 0.5
 # All orders are compared up to so many variables, and values of residuals; elsewhere those that were met.
@@ -163,7 +164,8 @@ class Shape:
 
     def independent(self, order: Sequence[int]) -> bool:
         """Whether residuals along an order look independent."""
-        return dependence(self.residuals(order)) <= DEPENDENT
+        total, largest = dependence(self.residuals(order))
+        return total <= DEPENDENT and largest >= LARGEST
 
     def improved(self, order: Sequence[int], before: BoolArray) -> tuple[int, ...]:
         """An order with more evidence: each variable is moved to its best place, until none gains by that."""
@@ -295,19 +297,21 @@ def _negentropy(odd: FloatArray, even: FloatArray) -> FloatArray:
     return found
 
 
-def dependence(u: FloatArray) -> float:
+def dependence(u: FloatArray) -> tuple[float, float]:
     """By how many standard deviations residuals in causal order are more dependent than independent ones.
 
-    Functions of earlier residuals are compared with later residuals and their second function, but not with
-    their first: errors of coefficients, which are larger than they need be where noise is not Gaussian, make
-    that depend on earlier ones.
+    Besides, the p-value of the largest dependence, of so many that were looked at: where effects are few and
+    weak, a sum over all pairs does not tell. Functions of earlier residuals are compared with later residuals
+    and their second function, but not with their first: errors of coefficients, which are larger than they need
+    be where noise is not Gaussian, make that depend on earlier ones.
     """
     n, p = u.shape
     bell = np.exp(-0.5 * u * u)
     odd, even = (_apart(own, u) for own in (u * bell, bell))
     pairs = np.triu_indices(p, 1)
     squares = np.concatenate([(a.T @ b)[pairs] ** 2 / n for a, b in ((odd, u), (even, u), (even, even))])
-    return float((squares.sum() - len(squares)) / math.sqrt(2 * max(len(squares), 1)))
+    total = float((squares.sum() - len(squares)) / math.sqrt(2 * max(len(squares), 1)))
+    return total, len(squares) * float(chdtrc(1, squares.max(initial=0.0)))
 
 
 def _apart(function: FloatArray, u: FloatArray) -> FloatArray:
