@@ -204,6 +204,16 @@ def raw(server, method, path, body=None, **headers):
 
 
 class TestPath:
+    def test_hidden_causes_are_taken_out(self, server):
+        rng = np.random.default_rng(4)
+        loadings = rng.uniform(0.5, 1.0, 20)
+        rows = [rng.standard_normal((150, 20)) + np.outer(rng.standard_normal(150), loadings) for _ in range(2)]
+        keys = server.upload_pair(*(pd.DataFrame(own).rename(columns=lambda k: f"x{k}") for own in rows))
+        key = server.start(keys, hidden=True).json()["key"]
+        job = server.wait_for(key, "done", "failed")
+        assert job["state"] == "done", job["message"]
+        assert server.client.get(f"/jobs/{key}/result.json").json()["settings"]["hidden_causes"] == 1
+
     def test_from_two_files_to_a_report(self, server):
         keys = server.upload_pair(FIRST, SECOND.assign(note="x"))
         seen = server.look(keys).json()
@@ -1057,6 +1067,8 @@ class TestOptions:
         assert fit == {"drop": ["x"], "journal": tmp_path}
         model, _ = settings_of(check_options({"cluster": "donor"}), tmp_path)
         assert model["cluster"] == "donor"
+        model, _ = settings_of(check_options({"adjust": ["age"], "hidden": True}), tmp_path)
+        assert model["adjust"] == ["age", "hidden"]
 
     @pytest.mark.parametrize(
         "asked",
@@ -1101,6 +1113,16 @@ class TestOptions:
                 {"cluster": "donor", "series": True},
                 "rows are nested in 'donor' (under Checks) and are a time series (under Options); choose one "
                 "of the two",
+            ),
+            (
+                {"cluster": "donor", "hidden": True},
+                "rows are nested in 'donor' (under Checks), and hidden causes (under Options) are estimated "
+                "from independent rows without gaps; choose one of the two",
+            ),
+            (
+                {"missing": "em", "hidden": True},
+                "gaps are filled (under Checks), and hidden causes (under Options) are estimated from "
+                "independent rows without gaps; choose one of the two",
             ),
             ({"labels": ["a", "a"]}, "both conditions are called 'a'; give them different labels"),
             (

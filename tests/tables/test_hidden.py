@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import diffdag as dd
+from diffdag.__main__ import run
 from diffdag.tables.align import align_tables
 from diffdag.tables.hidden import without_hidden
 
@@ -82,3 +87,89 @@ def test_what_is_refused() -> None:
     moments = [dd.Moments.from_array(own) for own in mixed]
     with pytest.raises(dd.InputError, match="rows"):
         dd.DifferenceDAG(adjust="hidden").fit_moments(*moments)
+
+
+def changed_rows(seed: int, *, change: bool) -> tuple[list[np.ndarray], tuple[str, str]]:
+    """Rows of 20 variables with two hidden causes whose variances change, and one effect, which may vanish."""
+    rng, p, n = np.random.default_rng(seed), 20, 250
+    model = dd.simulate_pair(p, neighbours=2, changes=0, weights=(0.7, 1.0), rng=rng).first
+    loadings = rng.uniform(0.5, 1.0, (p, 2)) * (rng.random((p, 2)) < 0.7)
+    i, j = np.argwhere(model.weights != 0)[0].tolist()
+    rows = []
+    for scale, vanish in ((1.0, False), (1.6, change)):
+        weights = np.array(model.weights)
+        weights[i, j] *= not vanish
+        noise = rng.standard_normal((n, p)) + rng.standard_normal((n, 2)) * scale @ loadings.T
+        rows.append(noise @ np.linalg.inv(np.eye(p) - weights).T)
+    return rows, (model.names[j], model.names[i])
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_resamples_and_permutations_see_rows_without_hidden_causes(seed: int) -> None:
+    how: dict[str, Any] = {"resamples": 20, "permutations": 99, "rng": 0}
+    rows, _ = changed_rows(seed, change=False)
+    left_in, taken = (dd.DifferenceDAG(adjust=adjust, **how).fit(*rows).result_ for adjust in (None, 2))
+    assert left_in.global_test is not None
+    assert taken.global_test is not None
+    assert left_in.global_test.pvalue <= 0.02
+    assert taken.global_test.pvalue > 0.05
+    assert not taken.edge_list
+
+    rows, edge = changed_rows(seed, change=True)
+    found = dd.DifferenceDAG(adjust=2, **how).fit(*rows).result_
+    assert [(own.source, own.target) for own in found.edge_list] == [edge]
+    assert found.edge_list[0].confidence is not None
+    assert found.edge_list[0].confidence > 0.7
+    assert found.global_test is not None
+    assert found.global_test.pvalue <= 0.02
+    assert found.settings["hidden_causes"] == 2
+
+
+def test_the_same_resamples_whether_or_not_the_number_is_told() -> None:
+    mixed, _ = rows_of(1, 2, p=40)
+    how: dict[str, Any] = {"resamples": 20, "permutations": 19, "rng": 0}
+    asked, told = (dd.DifferenceDAG(adjust=adjust, **how).fit(*mixed).result_ for adjust in ("hidden", 2))
+    assert asked.settings["hidden_causes"] == told.settings["hidden_causes"] == 2
+    assert asked.edges.equals(told.edges)
+    assert asked.nodes.equals(told.nodes)
+    assert asked.global_test == told.global_test
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("hidden", {"hidden_causes": 2}),
+        ("3", {"hidden_causes": 3}),
+        ("age,hidden", {"adjust": ["age"], "hidden_causes": 2}),
+    ],
+)
+def test_the_command_line_takes_them_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str, said: dict[str, object]
+) -> None:
+    mixed, _ = rows_of(1, 2, p=40)
+    rng, files = np.random.default_rng(0), []
+    for name, own in zip(("one", "two"), mixed, strict=True):
+        frame = pd.DataFrame(own).rename(columns=lambda k: f"x{k}").assign(age=rng.normal(50, 10, len(own)))
+        files.append(str(tmp_path / f"{name}.csv"))
+        frame.to_csv(files[-1], index=False)
+    drop = () if "age" in asked else ("--drop", "age")
+    assert run(["fit", *files, "--adjust", asked, *drop, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {key: answer["settings"].get(key) for key in said} == said
+    assert len(answer["variables"]) == 40
+    assert any("taken out" in note and "hidden cause" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(("asked", "message"), [("0", "adjust"), ("9", "at most 8")])
+def test_the_command_line_says_what_it_cannot_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: str, message: str
+) -> None:
+    mixed, _ = rows_of(1, 2, p=40)
+    files = [str(tmp_path / f"{name}.csv") for name in ("one", "two")]
+    for file, own in zip(files, mixed, strict=True):
+        pd.DataFrame(own).rename(columns=lambda k: f"x{k}").to_csv(file, index=False)
+    assert run(["fit", *files, "--adjust", asked]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert "Traceback" not in captured.err

@@ -120,6 +120,18 @@ class JointRegression:
             return self.ratio.pvalue
         return float(equal_variances(self.variance_first / self.variance_second, *(self.worth or self.freedom)))
 
+    def with_coefficients(self, other: JointRegression) -> JointRegression:
+        """The regression with the coefficients of another, and what is known of their errors."""
+        return replace(
+            self,
+            first=other.first,
+            second=other.second,
+            error_first=other.error_first,
+            error_second=other.error_second,
+            error_delta=other.error_delta,
+            freedom_delta=other.freedom_delta,
+        )
+
     def with_mean_errors(self, wide: float) -> JointRegression:
         """The regression with errors of intercepts that are so many times as large."""
         one, two = (own.wider(wide) for own in self.shifts)

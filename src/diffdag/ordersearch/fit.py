@@ -359,8 +359,25 @@ class OrderFit:
         """Regress a variable on its predecessors, with its changes."""
         if i not in self._regressed:
             made = self.structure.regression(self.first, self.second, i, self.rows, self.units)
-            self._regressed[i] = self._where_observed(i, made)
+            self._regressed[i] = self._where_observed(i, self._by_response(i, made))
         return self._regressed[i]
+
+    def _by_response(self, i: int, made: JointRegression) -> JointRegression:
+        """The regression with coefficients by pseudo-responses, where there are any."""
+        if i not in self.optimum.responses or self.rows is None:
+            return made
+        moments, tables = [], []
+        for own, table, response in zip(
+            (self.first, self.second), self.rows, self.optimum.responses[i], strict=True
+        ):
+            rows = table - table.mean(axis=0)
+            rows[:, i] = response
+            scatter = own.scatter.copy()
+            scatter[i] = scatter[:, i] = rows.T @ response * (own.n / len(rows))
+            moments.append(replace(own, scatter=scatter))
+            tables.append(rows)
+        first, second = moments
+        return made.with_coefficients(self.structure.regression(first, second, i, (tables[0], tables[1])))
 
     def mean_width(self, i: int) -> float:
         """What errors of the intercept of a variable are multiplied by.
@@ -670,7 +687,11 @@ def _described(fit: OrderFit) -> dict[str, object]:
         "search_order": list(fit.search_order),
         "margins": fit.margins,
         "unsettled": fit.unsettled,
-        **({"shape": "of residuals counts as evidence for the order"} if fit.shaped else {}),
+        **(
+            {"shape": "of residuals counts as evidence for the order, and in estimates of effects"}
+            if fit.shaped
+            else {}
+        ),
     }
 
 
@@ -713,7 +734,7 @@ def _notes(fit: OrderFit) -> Iterator[str]:
     if fit.shaped and optimum.margins:
         yield (
             "residuals are clearly not Gaussian, and independent along this order: their shape counted as "
-            "evidence for directions"
+            "evidence for directions, and effects are estimated with it"
         )
     if max(fit.settings.inflation) >= VISIBLE:
         yield _inflation(fit)

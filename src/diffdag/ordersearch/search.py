@@ -33,6 +33,8 @@ from diffdag.ordersearch.rules import CHANGE, GAIN, VARIANCE, Rules, make_rules
 from diffdag.tables.moments import Moments
 
 Edge = tuple[int, int]
+# What stands for a variable in its regression, in each condition (see `adaptive`).
+Responses: TypeAlias = dict[int, tuple[FloatArray, FloatArray]]
 
 # Up to so many variables all orders are compared.
 DYNAMIC = 14
@@ -297,6 +299,7 @@ class Optimum:
     rises: dict[Edge, float] = field(default_factory=dict)
     # Other orders that were met, with a direction reversed or without a change, and little worse.
     others: tuple[tuple[int, ...], ...] = ()
+    responses: Responses = field(default_factory=dict)  # pseudo-responses by which changed effects were chosen
 
     def rise(self, edge: Edge, *, directed: bool = True) -> float:
         """What the score rises by, at most, without a change in this direction, or in either."""

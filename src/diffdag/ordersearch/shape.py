@@ -21,9 +21,10 @@ give shapes, too, and point anywhere. So shape counts if
    Gaussian ones ``2 N sum J`` has a chi-squared distribution with two degrees of freedom per variable; and
 2. residuals along the order that is best with shape look independent: for the functions above, less their
    regressions on u, of u_i, and the residuals u_k and the second function of later ones, the squares of all
-   correlations, times N, have a mean of one.
+   correlations, times N, have a mean of one, and the largest is no larger than chance makes it among so many.
 
-If either fails, all stays as it was: for Gaussian rows, byte by byte.
+If either fails, all stays as it was: for Gaussian rows, byte by byte. If not, changed effects are chosen, and
+estimated, with the shape of the noise as well (see `adaptive`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray, IntArray
 from diffdag._base.parallel import end_if_abandoned
+from diffdag.ordersearch.adaptive import Sharpened, sharpen
 from diffdag.ordersearch.core import _core
 from diffdag.ordersearch.search import (
     DYNAMIC,
@@ -50,20 +52,23 @@ from diffdag.ordersearch.search import (
     read_order,
     respect_known,
     tabulate,
-    weigh_changes,
     worth_trying,
 )
 
 # Of Gaussian samples the two terms have these multiples and means.
 ODD, EVEN = 36 / (8 * math.sqrt(3) - 9), 24 / (16 * math.sqrt(3) - 27)
 MIDDLE = math.sqrt(0.5)
-# Chosen in docs/dev/order_measured.md: the p-value from which residuals are clearly not Gaussian, and how many
-# standard deviations the sum of squared correlations may be above what independent residuals have.
-CLEAR, DEPENDENT = 1e-6, 3.0
+# Chosen in docs/dev/order_measured.md: the p-value from which residuals are clearly not Gaussian, how many
+# standard deviations the sum of squared correlations may be above what independent residuals have, and the
+# p-value of the largest of them.
+CLEAR, DEPENDENT, LARGEST = 1e-6, 2.0, 0.01
 # Rows of each condition for a variable, at least, and the share of the values of a column that have to differ.
 ROWS_PER_VARIABLE, DISTINCT = 10, 0.5
 # All orders are compared up to so many variables, and values of residuals; elsewhere those that were met.
 MOST_VALUES = 1e8
+# Beyond that, the best of those is improved by moving one variable at a time, in so many sweeps at most, if a
+# sweep looks at no more values of residuals than this; a move has to gain more than rounding.
+SWEEPS, MOST_MOVED, WORTH_MOVING = 20, 3e7, 1e-6
 # Times that the best order found is looked at with its directions reversed.
 ROUNDS = 5
 
@@ -89,15 +94,18 @@ def settle_by_shape(
         Orders that are good on much the same rows; with them, only these and those near them are compared.
     """
     problem = optimum.problem
-    if decided is False or not isinstance(problem, Problem) or is_total(problem.before):
+    if decided is False or not isinstance(problem, Problem):
         return None
-    if not (optimum.best.changed.any() or optimum.best.separate.any()):
-        return None  # all orders say the same
     shape = Shape.of(rows, problem.rules.n1 + problem.rules.n2)
     if decided is None and not (shape.enough and shape.is_clear(optimum.best.order)):
         return None
     values = float(shape.rows) * problem.p * 2.0 ** (problem.p - 1)
-    if starts or problem.p > DYNAMIC or values > MOST_VALUES:
+    if is_total(problem.before):
+        known = shape.sharpened(problem, optimum.best)
+        found = _settled(
+            problem, optimum, known, dict.fromkeys(changed_edges(problem, known.found), math.inf), ()
+        )
+    elif starts or problem.p > DYNAMIC or values > MOST_VALUES:
         found = _compare_near(problem, optimum, shape, starts)
     else:
         found = _compare_all(problem, optimum, shape)
@@ -156,7 +164,24 @@ class Shape:
 
     def independent(self, order: Sequence[int]) -> bool:
         """Whether residuals along an order look independent."""
-        return dependence(self.residuals(order)) <= DEPENDENT
+        total, largest = dependence(self.residuals(order))
+        return total <= DEPENDENT and largest >= LARGEST
+
+    def improved(self, order: Sequence[int], before: BoolArray) -> tuple[int, ...]:
+        """An order with more evidence: each variable is moved to its best place, until none gains by that."""
+        path = _Path(self, list(order))
+        for _ in range(SWEEPS):
+            moved = [path.settle(node, before) for node in list(path.order)]
+            if not any(moved):
+                break
+            end_if_abandoned()
+        return tuple(path.order)
+
+    def sharpened(self, problem: Problem, found: Found) -> Sharpened:
+        """What an order says if effects on variables with noise that is not Gaussian are estimated with it."""
+        evidence = self.evidence(negentropies(self.residuals(found.order)))
+        clear = [i for i, own in zip(found.order, evidence.tolist(), strict=True) if own > 0]
+        return sharpen(problem, found, self.tables, clear)
 
     def tabulate(self) -> FloatArray:
         """The evidence of every variable behind every set."""
@@ -164,8 +189,58 @@ class Shape:
         found = np.zeros((1 << p, p))
         for members, others, sums in _sets(self.tables):
             odd, even = sums / self.rows
-            found[members, others] = self.evidence(ODD * odd**2 + EVEN * (even - MIDDLE) ** 2)
+            found[members, others] = self.evidence(_negentropy(odd, even))
         return found
+
+
+class _Path:
+    """Residuals of variance one along an order, that neighbours are swapped in by rotations."""
+
+    def __init__(self, shape: Shape, order: list[int]) -> None:
+        self.shape, self.order = shape, order
+        self.u = np.ascontiguousarray(shape.residuals(order).T)
+        first = shape.tables[0].shape[1]
+        self.parts = self.u[:, :first], self.u[:, first:]
+        self.factors = []  # the variables in units of the residuals, along the order
+        for table, own in zip(shape.tables, self.parts, strict=True):
+            self.factors.append(np.triu(own @ table[order].T / table.shape[1]))
+        self.gained = self.evidence(slice(None))
+
+    def settle(self, node: int, before: BoolArray) -> bool:
+        """Move a variable to where all of them together have the most evidence; whether it moved."""
+        start = self.order.index(node)
+        totals = {start: float(self.gained.sum())}
+        for end, step in ((-1, -1), (len(self.order), 1)):
+            while (at := self.order.index(node)) + step != end:
+                other = self.order[at + step]
+                if before[(other, node) if step < 0 else (node, other)]:
+                    break
+                self.swap(min(at, at + step))
+                totals[at + step] = float(self.gained.sum())
+        best = max(totals, key=lambda place: totals[place])
+        if totals[best] <= totals[start] + WORTH_MOVING:
+            best = start
+        while (at := self.order.index(node)) != best:
+            self.swap(at if at < best else at - 1)
+        return best != start
+
+    def swap(self, t: int) -> None:
+        """Swap the variables at t and t + 1."""
+        pair = slice(t, t + 2)
+        for own, factor in zip(self.parts, self.factors, strict=True):
+            one, two = factor[t, t + 1], factor[t + 1, t + 1]
+            turn = np.array([[one, two], [two, -one]]) / math.hypot(one, two)
+            own[pair], factor[pair] = turn @ own[pair], turn @ factor[pair]
+            factor[:, [t, t + 1]] = factor[:, [t + 1, t]]
+        self.order[t], self.order[t + 1] = self.order[t + 1], self.order[t]
+        self.gained[pair] = self.evidence(pair)
+
+    def evidence(self, which: slice) -> FloatArray:
+        """The evidence of the variables at some places."""
+        u = self.u[which]
+        bell = np.exp(-0.5 * u * u)
+        odd, even = np.einsum("ij,ij->i", u, bell) / u.shape[1], bell.sum(axis=1) / u.shape[1]
+        return self.shape.evidence(_negentropy(odd, even))
 
 
 def _sets(tables: Sequence[FloatArray]) -> list[tuple[int, IntArray, FloatArray]]:
@@ -213,23 +288,30 @@ def negentropies(u: FloatArray) -> FloatArray:
     True
     """
     bell = np.exp(-0.5 * u * u)
-    found: FloatArray = ODD * (u * bell).mean(axis=0) ** 2 + EVEN * (bell.mean(axis=0) - MIDDLE) ** 2
+    return _negentropy((u * bell).mean(axis=0), bell.mean(axis=0))
+
+
+def _negentropy(odd: FloatArray, even: FloatArray) -> FloatArray:
+    """The approximation, by the means of both functions."""
+    found: FloatArray = ODD * odd**2 + EVEN * (even - MIDDLE) ** 2
     return found
 
 
-def dependence(u: FloatArray) -> float:
+def dependence(u: FloatArray) -> tuple[float, float]:
     """By how many standard deviations residuals in causal order are more dependent than independent ones.
 
-    Functions of earlier residuals are compared with later residuals and their second function, but not with
-    their first: errors of coefficients, which are larger than they need be where noise is not Gaussian, make
-    that depend on earlier ones.
+    Besides, the p-value of the largest dependence, of so many that were looked at: where effects are few and
+    weak, a sum over all pairs does not tell. Functions of earlier residuals are compared with later residuals
+    and their second function, but not with their first: errors of coefficients, which are larger than they need
+    be where noise is not Gaussian, make that depend on earlier ones.
     """
     n, p = u.shape
     bell = np.exp(-0.5 * u * u)
     odd, even = (_apart(own, u) for own in (u * bell, bell))
     pairs = np.triu_indices(p, 1)
     squares = np.concatenate([(a.T @ b)[pairs] ** 2 / n for a, b in ((odd, u), (even, u), (even, even))])
-    return float((squares.sum() - len(squares)) / math.sqrt(2 * max(len(squares), 1)))
+    total = float((squares.sum() - len(squares)) / math.sqrt(2 * max(len(squares), 1)))
+    return total, len(squares) * float(chdtrc(1, squares.max(initial=0.0)))
 
 
 def _apart(function: FloatArray, u: FloatArray) -> FloatArray:
@@ -251,7 +333,8 @@ def _compare_all(problem: Problem, optimum: Optimum, shape: Shape) -> Optimum:
         return float(score), tuple(order.tolist())
 
     least, order = order_of(before)
-    best = read_along(order, problem.base, costs, changes)
+    known = shape.sharpened(problem, read_along(order, problem.base, costs, changes))
+    best = known.found
     margins, turned = {}, []
     for i, j in changed_edges(problem, best):
         reverse = before.copy()
@@ -259,7 +342,7 @@ def _compare_all(problem: Problem, optimum: Optimum, shape: Shape) -> Optimum:
         other, how = (math.inf, order) if before[j, i] else order_of(reverse)
         margins[i, j] = other - least
         turned.append(replace(best, order=how, score=best.score + other - least))
-    return _settled(problem, optimum, best, margins, turned)
+    return _settled(problem, optimum, known, margins, turned)
 
 
 def _compare_near(problem: Problem, optimum: Optimum, shape: Shape, starts: Sequence[Sequence[int]]) -> Optimum:
@@ -274,20 +357,25 @@ def _compare_near(problem: Problem, optimum: Optimum, shape: Shape, starts: Sequ
 
     for order in (optimum.best.order, *optimum.others, *starts):
         look(respect_known(list(order), problem.before))
+    if not starts and shape.rows * problem.p**2 <= MOST_MOVED:
+        look(shape.improved(min(met.values(), key=_first)[1].order, problem.before))
     for _ in range(ROUNDS):
-        total, best = min(met.values(), key=_first)
-        for edge in changed_edges(problem, best):
-            for order in _reversed(problem, best.order, *edge):
+        total, said = min(met.values(), key=_first)
+        known = shape.sharpened(problem, said)
+        for edge in changed_edges(problem, known.found):
+            for order in _reversed(problem, said.order, *edge):
                 look(order)
-        if min(met.values(), key=_first)[1] is best:
+        if min(met.values(), key=_first)[1] is said:
             break
-    total, best = min(met.values(), key=_first)
-    margins = {}
+    else:
+        total, said = min(met.values(), key=_first)
+        known = shape.sharpened(problem, said)
+    margins, best = {}, known.found
     for i, j in changed_edges(problem, best):
-        others = [score for score, said in met.values() if said.order.index(i) < said.order.index(j)]
+        others = [score for score, own in met.values() if own.order.index(i) < own.order.index(j)]
         margins[i, j] = min(others, default=math.inf) - total
-    turned = [replace(said, score=best.score + score - total) for score, said in met.values()]
-    return _settled(problem, optimum, best, margins, turned)
+    turned = [replace(own, score=best.score + score - total) for score, own in met.values()]
+    return _settled(problem, optimum, known, margins, turned)
 
 
 _first: Callable[[tuple[float, Found]], float] = lambda item: item[0]  # noqa: E731
@@ -310,15 +398,16 @@ def _reversed(problem: Problem, order: Sequence[int], effect: int, cause: int) -
 def _settled(
     problem: Problem,
     optimum: Optimum,
-    best: Found,
+    known: Sharpened,
     margins: dict[tuple[int, int], float],
     turned: Sequence[Found],
 ) -> Optimum:
     """An outcome with another best order; what the score rises by without a change is read along it."""
     return replace(
         optimum,
-        best=best,
+        best=known.found,
         margins=margins,
-        rises=weigh_changes(problem, best),
-        others=worth_trying(problem, best, turned),
+        rises=known.rises,
+        others=worth_trying(problem, known.found, turned),
+        responses=known.responses,
     )

@@ -33,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "sure": False,  # say how sure each change is
     "strict": False,  # keep the share of false edges small
     "series": False,  # rows are a time series
+    "hidden": False,  # take hidden causes of many variables out
     "values": "sample",  # what `covariance` is
     "equal_noise": False,
     "hide_rows": False,  # no single rows in the result
@@ -63,6 +64,15 @@ def check_options(given: object) -> dict[str, Any]:
             f"rows are nested in '{options['cluster']}' (under Checks) and are a time series (under Options); "
             "choose one of the two"
         )
+    for fault, why in (
+        (options["cluster"], f"rows are nested in '{options['cluster']}' (under Checks)"),
+        (options["missing"] == "em", "gaps are filled (under Checks)"),
+    ):
+        if options["hidden"] and fault:
+            raise InputError(
+                f"{why}, and hidden causes (under Options) are estimated from independent rows without gaps; "
+                "choose one of the two"
+            )
     return options
 
 
@@ -104,6 +114,8 @@ def settings_of(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any
     missing = options["missing"] or "drop"
     model: dict[str, Any] = {"covariance": options["values"], "missing": missing, "n_jobs": -1}
     model |= {name: options[name] for name in ("adjust", "cluster") if options[name]}
+    if options["hidden"]:
+        model["adjust"] = [*options["adjust"], "hidden"]
     if options["series"]:
         model["effective_samples"] = "auto"
     if options["equal_noise"]:

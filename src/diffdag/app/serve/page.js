@@ -383,7 +383,7 @@ function leaveOutGaps() {
 
 async function start() {
   const options = { ...choices(), missing: filling || seen.missing };
-  for (const id of ["sure", "strict", "series", "equal_noise", "hide_rows"]) options[id] = $(id).checked;
+  for (const id of ["sure", "strict", "series", "hidden", "equal_noise", "hide_rows"]) options[id] = $(id).checked;
   for (const id of ["values", "tiers"]) options[id] = $(id).value;
   shown = (await ask("jobs", "POST", { files: files(), options })).key;
   $("answer").hidden = true;
