@@ -270,7 +270,15 @@ class Merged:
     blocks: tuple[tuple[int, ...], ...]
 
 
-def merge(fits: Sequence[BlockFit], total: int, before: BoolArray, most: int, *, fill: bool) -> Merged:
+def merge(
+    fits: Sequence[BlockFit],
+    blocks: Sequence[Sequence[int]],
+    total: int,
+    before: BoolArray,
+    most: int,
+    *,
+    fill: bool,
+) -> Merged:
     """Keep at most so many columns: what takes part in changes and what explains it; more only to `fill`."""
     claims = claimed([own for fit in fits for own in fit.judged], total)
     regressors = {i: own for fit in fits for i, own in fit.regressors.items()}
@@ -315,5 +323,5 @@ def merge(fits: Sequence[BlockFit], total: int, before: BoolArray, most: int, *,
                     margins[edge] = fit.optimum.margins[a, b]
                     rises[edge] = fit.optimum.rise((a, b), directed=False)
     used = tuple(tuple(place[m] for m in regressors[k] if m in place) for k in kept)
-    parts = (tuple(sorted(place[k] for k in fit.columns if k in place)) for fit in fits)
+    parts = (tuple(sorted(place[k] for k in block if k in place)) for block in blocks)
     return Merged(kept, found, margins, rises, used, tuple(filter(None, parts)))

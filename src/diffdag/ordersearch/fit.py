@@ -315,7 +315,7 @@ class OrderFit:
         )
         total = in_blocks.total
         problem = self.settings.problem(first, second, known, total, change=search_penalty(total))
-        regressors = tuple(tuple(place[j] for j in in_blocks.regressors[k]) for k in own)
+        regressors = tuple(tuple(place[j] for j in in_blocks.regressors[k] if j in place) for k in own)
         return replace(
             self,
             first=first,
@@ -517,7 +517,7 @@ def _fit_blocks(
     if len(members) == total <= most_together(min(first.n, second.n)):
         fits = [search_together(first, second, before, settings, fits, total)]
     most = most_variables(min(first.n, second.n), settings.max_variables)
-    found = merge(fits, total, before, most, fill=settings.max_variables is not None)
+    found = merge(fits, blocks, total, before, most, fill=settings.max_variables is not None)
     kept = found.kept
     first, second = (moments.select([moments.names[k] for k in kept]) for moments in (first, second))
     known = np.ascontiguousarray(before[np.ix_(kept, kept)])
