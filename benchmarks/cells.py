@@ -11,7 +11,6 @@ import importlib
 import itertools
 import json
 import sys
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -59,43 +58,12 @@ def order(
         yield {"p": size, "changes": count, "k": k, "floor": floor, "seconds": taken, "f1": f1}
 
 
-def genome(p: int, n: int, changes: int, sets: int, seed: int = measure.SEED) -> Iterator[Row]:
-    """The default fit of two wide tables: time of each stage, memory from the tables on, and what was found."""
-    measure.warm_up_fit()
-    for k in range(sets):
-        pair, tables = measure.draw(p, n, changes, [seed, k])
-        ceiling, edges = measure.ceiling(pair, tables), pair.edges
-        del pair
-        stages: dict[str, float] = {}
-
-        def reached(done: int, total: int, what: str, stages: dict[str, float] = stages) -> None:
-            stages.setdefault(what, time.perf_counter())
-
-        measure.forget_peak()
-        start = time.perf_counter()
-        result = dd.DifferenceDAG().fit(*tables, progress=reached).result_
-        end = time.perf_counter()
-        found = {(edge.source, edge.target) for edge in result.edge_list if edge.directed}
-        screened = max(at for what, at in stages.items() if what.startswith("Looking")) - start
-        yield {
-            "k": k,
-            "seconds": end - start,
-            "neighbours": screened,
-            "memory": measure.peak_gib(),
-            "kept": p - len(result.screened_out),
-            "claimed": len(result.edge_list),
-            "right": len(found & edges),
-            "f1": 2 * len(found & edges) / (len(result.edge_list) + len(edges)),
-            "ceiling": ceiling,
-        }
-
-
 def main() -> None:
     # A hard data set that is not solved shows in the gap; the table says so.
     warnings.simplefilter("ignore", dd.DiffDagWarning)
     name = sys.argv[1]
     # The peers bring libraries of their own, which would count in the memory of ours.
-    own = {"precision": precision, "order": order, "genome": genome}
+    own = {"precision": precision, "order": order}
     work = own.get(name) or getattr(importlib.import_module("peers"), name)
     for row in work(**json.loads(sys.argv[2])):
         print(json.dumps({key: measure.plain(value) for key, value in row.items()}), flush=True)

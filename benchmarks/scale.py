@@ -5,9 +5,9 @@ r"""Cost of the precision difference and of the order search, against a floor an
     python benchmarks/scale.py --quick             small sizes, a minute; the docs do not show such runs
 
 p, n, changes: `precision_difference` from moments, as a multiple of the two covariance matrices in the same
-run. order, order-changes: the default fit. genome: the default fit of tables far wider than long. lp, admm,
-lasso, graphs: peers on the same data. Sparse models with four neighbours a variable, 1000 rows and 8 changes
-unless said otherwise. docs/make_benchmarks.py draws the results.
+run. order, order-changes: the default fit (`wide.py` has tables far wider than long). lp, admm, lasso, graphs:
+peers on the same data. Sparse models with four neighbours a variable, 1000 rows and 8 changes unless said
+otherwise. docs/make_benchmarks.py draws the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ SECTIONS = {
     "admm": contest.admm,
     "lasso": contest.lasso,
     "graphs": contest.graphs,
-    "genome": growth.genome,
 }
 
 

@@ -32,11 +32,6 @@ class Size:
     admm: tuple[tuple[int, int, float], ...] = ((100, 2, 10.0), (500, 1, 60.0))
     lasso_p: tuple[int, ...] = (50, 100, 200)
     graphs_p: int = 50
-    genome_p: tuple[int, ...] = (2000, 20_000)
-    genome_n: int = 400
-    genome_changes: int = 16
-    genome_limit: float = 3600.0
-    genome_sets: int = 2
     sets: int = 5
     sets_large: int = 3  # from p = 2000 on, and for what is slow
     limit: float = 120.0  # seconds for a cell
@@ -54,11 +49,6 @@ QUICK = Size(
     admm=((30, 1, 2.0),),
     lasso_p=(30,),
     graphs_p=12,
-    genome_p=(150,),
-    genome_n=60,
-    genome_changes=4,
-    genome_limit=60.0,
-    genome_sets=1,
     sets=2,
     sets_large=1,
     limit=60.0,

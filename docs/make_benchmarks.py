@@ -147,7 +147,7 @@ DRAWINGS: dict[str, Drawing] = {
 }
 BLOCKS: dict[str, tuple[str, ...]] = {
     **{name: sections for name, (sections, _, _) in DRAWINGS.items()},
-    **{name: (name,) for name in ("lp", "admm", "lasso", "graphs", "genome", *ALONE)},
+    **{name: (name,) for name in ("lp", "admm", "lasso", "graphs", *ALONE)},
 }
 
 

@@ -291,7 +291,10 @@ def _screen(
     turns = itertools.chain.from_iterable(itertools.zip_longest(*(own.ranked for own in ranked)))
     union = [k for k in dict.fromkeys(turns) if k is not None]
     chosen = tuple(union[: min(step.most(options) for step in steps)])
-    return [step.keeping(replace(own, ranked=chosen), options) for step, own in zip(steps, ranked, strict=True)]
+    return [
+        step.keeping(replace(own, ranked=chosen, blocks=()), options)
+        for step, own in zip(steps, ranked, strict=True)
+    ]
 
 
 def _refuse_small(steps: list[_Comparison], options: ModelOptions) -> None:

@@ -24,7 +24,14 @@ from diffdag.ordersearch import mechanisms
 from diffdag.ordersearch.blocks import merge, search_blocks, search_penalty, search_together
 from diffdag.ordersearch.null_splits import heavy_columns
 from diffdag.ordersearch.penalty import NONE, Inflation
-from diffdag.ordersearch.screen import Screened, most_together, most_variables, screening_note, silent
+from diffdag.ordersearch.screen import (
+    Screened,
+    blocks_note,
+    most_together,
+    most_variables,
+    screening_note,
+    silent,
+)
 from diffdag.ordersearch.search import (
     FEW,
     SETTLED,
@@ -442,6 +449,8 @@ class OrderFit:
         out = [name for k, name in enumerate(self.names) if k not in set(members)]
         rows = min(self.first.n, self.second.n)
         note = screening_note(len(self.names), len(members), rows, self.settings.max_variables)
+        if self.in_blocks is not None:
+            note = blocks_note(len(self.names), len(members))
         return Difference(
             edge_list=edges,
             variables=self.names,

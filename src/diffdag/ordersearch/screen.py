@@ -109,6 +109,15 @@ def screening_note(p: int, kept: int, rows: int, asked: int | None = None) -> st
     )
 
 
+def blocks_note(p: int, kept: int) -> str:
+    """What a user should know about variables that were left out after a search in blocks."""
+    return (
+        f"{plural(p - kept, 'variable')} of {p} were screened out: given what explains them nothing about "
+        "them looked changed enough. Small changes there are not seen, and weights are given the variables "
+        "that were kept"
+    )
+
+
 def make_blocks(
     explored: Explored, size: int, largest: int, *, every: bool = False
 ) -> tuple[tuple[int, ...], ...]:
