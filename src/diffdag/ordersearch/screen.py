@@ -93,7 +93,9 @@ def screen(
     blocks = make_blocks(
         explored, size, min(int(SPACE * size), limit), every=problem.p <= max(most, most_together(min(n1, n2)))
     )
-    ranked = tuple(k for block in blocks for k in block)[:most]
+    there = {k for block in blocks for k in block}
+    ends = (k for pair in explored.suspects[:MOST_PAIRS] for k in (pair.effect, pair.cause) if k in there)
+    ranked = tuple(dict.fromkeys([*ends, *(k for block in blocks for k in block)]))[:most]
     return Screened(ranked, {"suspects": len(blocks)}, blocks)
 
 
