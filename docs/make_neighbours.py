@@ -1,7 +1,7 @@
 """Fill the tables of docs/neighbours.md from the files of finished runs in docs/reproduction/.
 
     .venv/bin/python docs/make_neighbours.py                 fill the page
-    .venv/bin/python docs/make_neighbours.py FOLDER ...      first take over a finished run of rivals
+    .venv/bin/python docs/make_neighbours.py FOLDER ...      first take over finished runs of rivals or wide
 
 Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced.
 """
@@ -57,8 +57,23 @@ def worlds() -> str:
     return markdown(rows)
 
 
+def wide() -> str:
+    """F1 of directed edges and of the skeleton, by number of variables."""
+    table = pd.read_csv(RUNS / "wide-summary.csv")
+    sizes = sorted(table["p"].unique())
+    rows = [["method", "F1 of", *(f"p = {p:,}" for p in sizes)]]
+    for name, part in table.groupby("method", sort=False):
+        values = part.set_index("p")
+        for score, what in (("f1", "directed edges"), ("skeleton_f1", "the skeleton")):
+            if score == "skeleton_f1" or name == "order":
+                cells = [number(values.loc[p, score]) if p in values.index else "" for p in sizes]
+                rows.append([f"`{name}`", what, *cells])
+    return f"{made('wide')}\n\n{markdown(rows)}"
+
+
 BLOCKS = {
     "worlds": worlds,
+    "wide": wide,
     "f1": lambda: scores("f1", directed=True),
     "skeleton": lambda: scores("skeleton_f1", directed=False),
 }
