@@ -180,8 +180,20 @@ class JointFit:
 
     @property
     def weights(self) -> FloatArray:
-        """Coefficients."""
+        """Coefficients of the scaled variables."""
         return self.model.weights(self.theta)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Coefficients in the units of the columns."""
+        unit: FloatArray = self.scale[-1] / self.scale[:-1]
+        return self.weights * unit
+
+    @property
+    def rest(self) -> FloatArray:
+        """Residual sums of squares in the units of the target, none of them zero."""
+        rest: FloatArray = np.maximum(self.squares * self.scale[-1] ** 2, np.finfo(float).tiny)
+        return rest
 
     @property
     def freedom(self) -> FloatArray:
@@ -242,7 +254,7 @@ def regress_jointly(
     index = list(predecessors)
     found = fit_jointly(first, second, target, index, changed, separate, gain)
     model, scale, counts, k = found.model, found.scale, found.counts, found.model.k
-    theta, variances, rss, weights = found.theta, found.variances, found.squares, found.weights
+    theta, variances, weights = found.theta, found.variances, found.weights
     jacobians, information, covariance = found.jacobians, found.information, found.covariance
     freedom = found.freedom
     seen = None
@@ -276,10 +288,10 @@ def regress_jointly(
             error = math.sqrt(variance + float(np.einsum("i,cij,j->", reach, information, reach)))
         shifts.append(Estimate(value * scale[k], error * scale[k], own_freedom))
     one, two = (variances * scale[k] ** 2).tolist()
-    rest = np.maximum(rss * scale[k] ** 2, np.finfo(float).tiny).tolist()
+    (own_first, own_second), rest = found.coefficients, found.rest.tolist()
     return JointRegression(
-        weights[0] * unit,
-        weights[1] * unit,
+        own_first,
+        own_second,
         one,
         two,
         (rest[0], rest[1]),
@@ -549,7 +561,7 @@ def _fit(
         else:
             variances = np.full(2, rss.sum() / max(rows.sum() - 2 - len(theta), 1))
         still = not model.gain or np.abs(step).max() <= 1e-9 * np.abs(theta).max()
-        if still and np.allclose(before, variances, rtol=1e-10, atol=0.0):
+        if still and (np.abs(before - variances) <= 1e-10 * variances).all():
             break
     return theta, variances, rss
 

@@ -18,7 +18,7 @@ from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
 from diffdag.model.memory import long_run_ratio
 from diffdag.model.nesting import Units
-from diffdag.model.regression import JointRegression, regress_jointly
+from diffdag.model.regression import JointFit, JointRegression, fit_jointly, regress_jointly
 from diffdag.model.sem import LinearSEM
 from diffdag.ordersearch import mechanisms
 from diffdag.ordersearch.blocks import merge, search_blocks, search_penalty, search_together
@@ -189,8 +189,14 @@ class Structure:
         self, first: Moments, second: Moments, i: int, rows: Rows | None = None, units: Units | None = None
     ) -> JointRegression:
         """Regress i on its predecessors, jointly, with its changes."""
-        changed, separate, gain = self.causes.get(i, ()), i in self.separate, i in self.gains
-        return regress_jointly(first, second, i, self.predecessors(i), changed, separate, gain, rows, units)
+        return regress_jointly(first, second, *self._joint(i), rows, units)
+
+    def joint_fit(self, first: Moments, second: Moments, i: int) -> JointFit:
+        """The same regression without its errors, which take longer than the fit."""
+        return fit_jointly(first, second, *self._joint(i))
+
+    def _joint(self, i: int) -> tuple[int, list[int], tuple[int, ...], bool, bool]:
+        return i, self.predecessors(i), self.causes.get(i, ()), i in self.separate, i in self.gains
 
     def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
         """The changed edges to i, with weights and standard errors of its regression."""

@@ -143,12 +143,11 @@ def _covariances(structure: Structure, both: Pair) -> list[FloatArray]:
     shared = solve_triangular(root / own, np.eye(p), lower=True, unit_diagonal=True)
     residuals, variances = np.array([shared, shared]), np.array([own**2, own**2])
     for i in structure.separate.union(structure.causes, structure.gains):
-        place, fit = order.index(i), structure.regression(*both, i)
+        place, fit = order.index(i), structure.joint_fit(*both, i)
         residuals[:, place, :place] = 0.0
-        residuals[:, place, [order.index(j) for j in structure.predecessors(i)]] = -fit.first, -fit.second
+        residuals[:, place, [order.index(j) for j in structure.predecessors(i)]] = -fit.coefficients
         free = i in structure.separate or i in structure.gains
-        each = [squares / moments.n for squares, moments in zip(fit.squares, both, strict=True)]
-        variances[:, place] = each if free else sum(fit.squares) / rows
+        variances[:, place] = fit.rest / fit.counts if free else fit.rest.sum() / rows
     back, found = np.argsort(order), []
     for residual, variance in zip(residuals, variances, strict=True):
         effects = solve_triangular(residual, np.eye(p), lower=True, unit_diagonal=True)
