@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 import diffdag as dd
 from diffdag import pipeline
 from diffdag.refits import resample_fits
+from diffdag.report.html.page import render_page
 from diffdag.result import DifferenceResult
 from diffdag.results.json import from_json
 from diffdag.results.records import Check, Edge, GlobalTest, MeanChange, NoiseChange, Share, Stability
@@ -210,6 +211,23 @@ class TestFalseDiscoveries:
         assert "direction" in kept.notes[-1]
         assert "'b -> a'" in kept.notes[-1]
 
+    def test_pairs_come_before_arrows(self):
+        """One arrow would take what lets another pair in."""
+        edges = [
+            Edge("a", "b", confidence=0.9624, direction=0.95),
+            Edge("c", "d", confidence=0.938, direction=0.95),
+        ]
+        kept = control_false_edges(answer(edges), 0.05).edge_list
+        assert [(e.source, e.target, e.directed) for e in kept] == [("a", "b", False), ("c", "d", False)]
+        wider = control_false_edges(answer(edges), 0.08).edge_list
+        assert sum(e.directed for e in wider) == 1
+
+    def test_nothing_sure_enough_is_not_no_change(self):
+        kept = control_false_edges(answer([Edge("a", "b", confidence=0.9)]), 0.05)
+        assert kept.summary().startswith("1 changed effect found, not sure enough to be listed\n")
+        assert "No change found" not in kept.summary()
+        assert "Found, but not sure enough" in render_page(kept)
+
     def test_everything_agrees_with_what_is_left(self):
         edges = [
             Edge("a", "b", confidence=0.999),
@@ -217,7 +235,10 @@ class TestFalseDiscoveries:
             Edge("e", "f", confidence=0.1),
         ]
         kept = control_false_edges(answer(edges, noise=(NoiseChange("c"),)), 0.05)
-        assert kept.invariant == ("d", "e", "f")
+        assert kept.invariant == ()  # what is not sure enough is not shown to be unchanged
+        assert kept.left_out == tuple(edges[1:])
+        assert kept.summary().startswith("1 of 30 possible edges changed; 2 more found, not sure enough")
+        assert "Found, but not sure enough to be listed:\nc -> d" in kept.summary()
         assert kept.order == (("a",), ("b",))
         assert "2 edges left out" in kept.notes[-1]
         assert "'c -> d'" in kept.notes[-1]

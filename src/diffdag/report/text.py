@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from diffdag.results.records import Edge
 
 BY_RANGE = "Explained by a moved range, not counted:"
+NOT_SURE = "Found, but not sure enough to be listed:"
 RANKED = 5  # variables that are named, where only means were compared
 SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
@@ -51,6 +52,8 @@ def headline(
     if by_range:
         more = "more " if claimed else ""
         words += f"; {by_range} {more}{'is' if by_range == 1 else 'are'} explained by a moved range"
+    if result.left_out and claimed:
+        words += f"; {len(result.left_out)} more found, not sure enough to be listed"
     if not result.switch_list:
         return words
     off = [f"{name(own.variable)} {fmt.printable(own.words(result.labels))}" for own in result.switch_list]
@@ -70,13 +73,7 @@ def _claims(
         return f"Moved by itself: {_few(moved)}" if moved else f"No change found{most}"
     changed, possible = len(claimed), result.possible
     if not changed:
-        noisy, shifted = ([c.variable for c in result.noise_list], [c.variable for c in result.mean_list])
-        gained = [c.variable for c in result.gain_list]
-        others = (("gain", gained), ("noise", noisy), ("mean", shifted))
-        moved = [f"the {what} of {_few([name(one) for one in names])}" for what, names in others if names]
-        if moved:
-            return f"No effect changed, but {' and '.join(moved)} did: 0 of {possible} possible edges changed"
-        return f"No change found: 0 of {possible} possible edges changed"
+        return _nothing_listed(result, name)
     strongest = fmt.by_size(claimed)[0]
     words = f"{changed} of {possible} possible edges changed"
     by_gain = [(gain_effects(result, change), change) for change in result.gain_list]
@@ -95,6 +92,21 @@ def _claims(
     return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
 
 
+def _nothing_listed(result: Difference, name: Callable[[str], str]) -> str:
+    """What changed where no edge did, or none is sure enough."""
+    kinds = {
+        "gain": [own.variable for own in result.gain_list],
+        "noise": [own.variable for own in result.noise_list],
+        "mean": [own.variable for own in result.mean_list],
+    }
+    moved = " and ".join(f"the {what} of {_few(list(map(name, own)))}" for what, own in kinds.items() if own)
+    if result.left_out:
+        found = f"{plural(len(result.left_out), 'changed effect')} found, not sure enough to be listed"
+        return f"{found}; {moved} changed" if moved else found
+    none = f"0 of {result.possible} possible edges changed"
+    return f"No effect changed, but {moved} did: {none}" if moved else f"No change found: {none}"
+
+
 def samples_line(result: Difference) -> str:
     """Say what was compared with what."""
     first, second = map(fmt.printable, result.labels)
@@ -108,7 +120,7 @@ def samples_line(result: Difference) -> str:
 def summary(result: Difference) -> str:
     """Return the whole result as text of about 100 columns."""
     parts = [headline(result) + "\n" + fmt.wrap(samples_line(result))]
-    if result.edge_list:
+    if result.edge_list or result.left_out:
         parts.append(edge_table(result))
     elif means_only(result):
         parts.append(fmt.wrap(ranking_line(result), "  "))
@@ -160,7 +172,7 @@ def _chance(value: float | None) -> str:
 
 def edge_table(result: Difference) -> str:
     """Return the edges as an aligned table, largest change first, with what speaks against each below it."""
-    edges = fmt.by_size(result.edge_list)
+    edges = [*fmt.by_size(result.edge_list), *fmt.by_size(result.left_out)]
     show = fmt.edge_format(edges)
     columns: dict[str, Callable[[Edge], str]] = {
         "95 % interval": lambda edge: fmt.interval_text(edge, show),
@@ -178,9 +190,11 @@ def edge_table(result: Difference) -> str:
         rows.append(cells + [cell(edge) for cell in present])
     head, *body = fmt.aligned(rows, left=2).split("\n")
     lines = [head]
+    unsure = {edge.key for edge in result.left_out}
     for edge, line in zip(edges, body, strict=True):
-        if edge.by_range and BY_RANGE not in lines:
-            lines.append(BY_RANGE)
+        for title, own in ((BY_RANGE, edge.by_range), (NOT_SURE, edge.key in unsure)):
+            if own and title not in lines:
+                lines.append(title)
         lines.append(line)
         if contrary := "; ".join(mark.short for mark in marks(result, edge)):
             lines.append(fmt.wrap(f"    but: {contrary}", "      "))
@@ -190,8 +204,9 @@ def edge_table(result: Difference) -> str:
 def _table_legend(result: Difference) -> Iterator[str]:
     """Sentences below the table: what its words and numbers mean."""
     first, second = map(fmt.printable, result.labels)
-    if any(edge.delta is not None for edge in result.edge_list):
-        largest = ", largest first in standard deviations" if len(result.edge_list) > 1 else ""
+    edges = (*result.edge_list, *result.left_out)
+    if any(edge.delta is not None for edge in edges):
+        largest = ", largest first in standard deviations" if len(edges) > 1 else ""
         yield f"change: from {first} to {second}; delta: {difference_words(result)}{largest}"
     yield from edge_legend(result)
 

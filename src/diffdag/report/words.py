@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
 from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, some, with_error
+from diffdag.results.nodes import LIKELY
 from diffdag.trust.confidence import settled_words
-from diffdag.trust.contradictions import LIKELY, contradictions, direction_open, hedged
+from diffdag.trust.contradictions import contradictions, direction_open, hedged
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -76,7 +77,7 @@ def stand_in_words(edge: Edge) -> str:
 
 def edge_legend(result: Difference) -> Iterator[str]:
     """Sentences that say what the numbers beside the edges mean, as far as there are any."""
-    edges = result.edge_list
+    edges = (*result.edge_list, *result.left_out)
     if any(edge.confidence is not None for edge in edges):
         known = any(edge.direction is not None for edge in edges)
         yield f"{CONFIDENCE}; {DIRECTION}" if known else CONFIDENCE
@@ -97,6 +98,9 @@ def beside_lines(result: Difference) -> Iterator[str]:
     if rows:
         shown = [f"{printable(row['variable'])} (q {_equals(row['qvalue'])})" for row in rows]
         yield f"Variables that changed themselves, most evidence first: {some(shown)}"
+    if likely := result.likely_nodes:
+        shown = [f"{printable(node.variable)} (q {_equals(_chance(node.qvalue))})" for node in likely]
+        yield f"Of others something changed, and it cannot be told what: {some(shown)}"
     if result.switch_list:
         said = "; ".join(switch_words(change, result.labels) for change in result.switch_list)
         yield f"Varies in one condition only: {said}"

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from diffdag.results import records
 from diffdag.results.explanation import Explanations
-from diffdag.results.nodes import list_nodes
+from diffdag.results.nodes import LIKELY, list_nodes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,8 @@ class Difference:
     method: str  #: how it was estimated
     variables: tuple[str, ...]  #: all variables, in the order of the columns
     #: Variables that take no part in any change; those of `gain_list`, `noise_list` and `mean_list` are left
-    #: out of what is given.
+    #: out of what is given, and so are those of edges that are not sure enough, and those whose own test says
+    #: that something changed.
     invariant: tuple[str, ...]
     unresolved: tuple[str, ...]  #: variables whose place in the order is not identified
     #: Layers, causes first; a variable is affected only by earlier layers and unresolved variables.
@@ -74,7 +75,6 @@ class Difference:
         plain: dict[str, object] = {
             **{f.name: tuple(getattr(self, f.name)) for f in fields(self) if str(f.type).endswith("...]")},
             **{name: tuple(map(as_text, getattr(self, name))) for name in ("notes", "labels")},
-            "invariant": tuple(name for name in self.invariant if name not in moved),
             "order": tuple(map(tuple, self.order)),
             "samples": None if self.samples is None else tuple(map(int, self.samples)),
             "settings": _plain(self.settings),
@@ -82,6 +82,10 @@ class Difference:
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+        doubtful = {end for edge in self.left_out for end in (edge.source, edge.target)}
+        doubtful |= {node.variable for node in self.likely_nodes}
+        still = tuple(name for name in self.invariant if name not in moved | doubtful)
+        object.__setattr__(self, "invariant", still)
         self.delta_entries.eliminate_zeros()
         self._check_names(moved)
         if self.delta_entries.shape != (len(self.variables),) * 2:
@@ -106,7 +110,9 @@ class Difference:
                 raise ValueError(f"{what} names a variable twice")
         ends = [(edge.source, edge.target) for edge in self.edge_list]
         named |= {
-            "an edge": {name for pair in ends for name in pair},
+            "an edge": {
+                end for edge in (*self.edge_list, *self.left_out) for end in (edge.source, edge.target)
+            },
             "changed_gain, changed_noise or changed_mean": moved,
             "node_tests": [test.variable for test in self.node_tests],
         }
@@ -158,6 +164,19 @@ class Difference:
     def node_list(self) -> tuple[records.Node, ...]:
         """What changed of each variable, those with most evidence first."""
         return list_nodes(self)
+
+    @property
+    def left_out(self) -> tuple[records.Edge, ...]:
+        """Edges that were found, and that a target for the share of false edges keeps off the list."""
+        return () if self.selection is None else self.selection.left_out
+
+    @property
+    def likely_nodes(self) -> tuple[records.Node, ...]:
+        """Variables of which something changed by their test, and nothing is claimed."""
+        if not self.node_tests:
+            return ()
+        unclaimed = [node for node in self.node_list if not node.changed and not node.note]
+        return tuple(node for node in unclaimed if node.qvalue is not None and node.qvalue <= LIKELY)
 
     @cached_property
     def changed_nodes(self) -> frozenset[str]:

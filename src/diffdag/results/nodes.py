@@ -15,6 +15,7 @@ from diffdag.results.records import Edge, GainChange, MeanChange, Node, NodeTest
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
 
+LIKELY = 0.05  # p-values up to this, and rates of false discoveries, speak against no change
 SCREENED = "not looked at, because the variables were too many"
 BY_RANGE = "a moved range of a cause explains it"
 

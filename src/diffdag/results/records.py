@@ -442,6 +442,7 @@ class Selection:
 
     fdr: float  #: largest expected share of false edges
     found: int  #: edges before that
+    left_out: tuple[Edge, ...] = ()  #: edges that were found, and are not sure enough to be listed
 
 
 @dataclass(frozen=True)

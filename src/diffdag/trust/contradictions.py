@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from diffdag._base.words import join_names, option_words, plural
 from diffdag.results.difference import Difference
+from diffdag.results.nodes import LIKELY
 from diffdag.results.records import Check, Edge
 
-LIKELY = 0.05  # p-values up to this speak against no change
 SURE = 0.8  # a direction less probable than this is not shown as a plain arrow
 OPEN = 0.6  # and below this it is called open
 
@@ -80,6 +80,13 @@ def contradictions(result: Difference) -> Iterator[str]:
     if test is not None and test.pvalue <= LIKELY and not claimed and not beside:
         why = "moved ranges may be all" if result.edge_list else "it may be spread over many small changes"
         yield f"the global test sees a difference (p = {test.pvalue:.2g}), and no change was found: {why}"
+    silent = [node for node in result.node_list if node.changed and (node.pvalue or 0.0) > LIKELY]
+    if silent:
+        shown = join_names([f"{node.variable} (p = {node.pvalue:.2g})" for node in silent])
+        yield (
+            f"listed as changed, and yet the test of each variable by itself sees nothing: {shown}; "
+            "another order explains the data without"
+        )
     if known is not None and not known.agrees:
         yield (
             f"extended BIC prefers {known.chosen:g} times the {known.axis}, at which other edges are found: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from diffdag._base.words import join_names, plural
 from diffdag.results.difference import Difference
@@ -14,23 +15,27 @@ from diffdag.results.records import Edge, Selection
 def control_false_edges(result: Difference, fdr: float) -> Difference:
     """Keep edges of which no more than a share `fdr` is expected to be false.
 
-    The surest come first, as long as the expected share of false ones, the mean of one minus the probability
-    that all is right that an edge claims, stays within the target. One whose direction is not sure enough stays
-    as an undirected one if its pair is sure enough. Without confidence nothing is kept, and never an edge that
-    a moved range explains.
+    The expected share is the mean of one minus the probability that all is right that an edge claims. First
+    come as many pairs as the target allows, the surest first; then as many of their arrows as it allows beside
+    them; the others stay without direction. Without confidence nothing is kept, and never an edge that a moved
+    range explains.
     """
-    possible = [edge for edge in result.edge_list if edge.support != "range"]
-    kept: list[Edge] = []
-    doubt = 0.0
-    for edge in sorted(possible, key=chance_right, reverse=True):
-        for claim in _claims(edge):
-            if doubt + 1 - chance_right(claim) <= fdr * (len(kept) + 1):
-                kept.append(claim)
-                doubt += 1 - chance_right(claim)
-                break
+    claims = [list(_claims(edge)) for edge in result.edge_list if edge.support != "range"]
+    claims.sort(key=lambda own: _doubt(own[-1]))
+    doubts = list(accumulate(_doubt(own[-1]) for own in claims))
+    count = max((k for k, doubt in enumerate(doubts, start=1) if doubt <= fdr * k), default=0)
+    kept, left = [own[-1] for own in claims[:count]], fdr * count - (doubts[count - 1] if count else 0.0)
+    for k in sorted(range(count), key=lambda k: _doubt(claims[k][0]) - _doubt(kept[k])):
+        more = _doubt(claims[k][0]) - _doubt(kept[k])
+        if more <= left:
+            kept[k], left = claims[k][0], left - more
     place = {(edge.source, edge.target): k for k, edge in enumerate(result.edge_list)}
     kept.sort(key=lambda edge: place.get((edge.source, edge.target), place.get((edge.target, edge.source), 0)))
     return _with_edges(result, kept, fdr)
+
+
+def _doubt(edge: Edge) -> float:
+    return 1 - chance_right(edge)
 
 
 def chance_right(edge: Edge) -> float:
@@ -72,17 +77,23 @@ def _with_edges(result: Difference, edges: Sequence[Edge], fdr: float) -> Differ
         result,
         edge_list=tuple(edges),
         **placed(edges, kept),
-        selection=Selection(fdr, len(result.edge_list)),
+        selection=Selection(fdr, len(result.edge_list), tuple(_gone(result.edge_list, edges))),
         notes=(*result.notes, *_left_out(result.edge_list, edges, fdr)),
         scatters=tuple(s for s in result.scatters if (s.source, s.target, s.adjusted) in shown),
     )
+
+
+def _gone(before: Sequence[Edge], after: Sequence[Edge]) -> list[Edge]:
+    """Edges that are not sure enough, in either direction or without one."""
+    left = {frozenset((edge.source, edge.target)) for edge in after}
+    return [e for e in before if frozenset((e.source, e.target)) not in left and e.support != "range"]
 
 
 def _left_out(before: Sequence[Edge], after: Sequence[Edge], fdr: float) -> Iterator[str]:
     """What a target for false edges took away."""
     left = {frozenset((edge.source, edge.target)): edge for edge in after}
     moved = [str(e) for e in before if e.support == "range"]
-    gone = [str(e) for e in before if frozenset((e.source, e.target)) not in left and str(e) not in moved]
+    gone = list(map(str, _gone(before, after)))
     turned = [
         str(e)
         for e in before

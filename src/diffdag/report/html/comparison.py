@@ -64,13 +64,14 @@ def comparison_context(
     edges = fmt.by_size(result.edge_list)
     places = picture if picture is not None else Picture(result)
     drawing = draw(places, result, shared=picture is not None)
-    rows = edge_rows(result)
+    rows = edge_rows(result, result.edge_list)
     shown = result.scatters if scatters is None else scatters
     kinds = [kind for kind in DASHES if any(line_kind(edge) == kind for edge in edges)]
     return {
         "labels": result.labels,
         "short_labels": short_labels(result),
         "rows": rows,
+        "unsure": edge_rows(result, result.left_out),
         "picture": drawing.svg,
         "wide": drawing.width > WIDE,
         "caption": _caption(result, places, len(edges)),
@@ -95,7 +96,8 @@ def _caption(result: Difference, picture: Picture, count: int) -> str:
         return ""
     first, second = map(fmt.printable, result.labels)
     if not count:
-        return f"From {first} to {second} no change was found."
+        sure = "no change is sure enough to be listed" if result.left_out else "no change was found"
+        return f"From {first} to {second} {sure}."
     words = f"From {first} to {second}, causes on top. The wider a line, the larger the change"
     words += " in standard deviations" if any(e.size is not None for e in result.edge_list) else ""
     words += "; the paler, the less sure." if any(e.confidence is not None for e in result.edge_list) else "."
@@ -104,9 +106,9 @@ def _caption(result: Difference, picture: Picture, count: int) -> str:
     return words
 
 
-def edge_rows(result: Difference) -> list[dict[str, str]]:
-    """The edges in words and formatted numbers, largest change first."""
-    edges = fmt.by_size(result.edge_list)
+def edge_rows(result: Difference, listed: Sequence[Edge]) -> list[dict[str, str]]:
+    """Edges in words and formatted numbers, largest change first."""
+    edges = fmt.by_size(listed)
     show = fmt.edge_format(edges)
     return [
         {
