@@ -144,6 +144,52 @@ def test_snakemake_runs_its_example(comparison, tmp_path):
     assert (tmp_path / "figures" / f"{comparison.name}.pdf").is_file()
 
 
+MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+NO_PROSE = re.compile(r"\s*(\||#|<|\$\$)|    \S")  # a table, a heading, a comment, a formula, code
+FOREIGN = re.compile(r"`[^`]+`|(?<=\])\([^)]*\)|\$[^$]+\$")  # inline code, where a link leads, a formula
+TITLE = re.compile(r"\s*(?:[-*]\s+|\d+\.\s+)?(?:\*{1,2}[^*]+[.?!]\*{1,2}\s+)?")  # "- **Ranges.** "
+SENTENCE_END = re.compile(r"""(.*?)[.?!][)"*_\]']*\s+(?=[("*_\[]*[A-Z0-9~])""")
+ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|no|vol|pp|[A-Z])$")
+
+
+def prose(text):
+    """The lines of a page that hold prose, with their numbers."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = re.match(r"\s*(`{3,})", line)
+        if mark:
+            fence = "" if line.strip() == fence else fence or mark[1]
+        elif not fence and not NO_PROSE.match(line):
+            yield number, line
+
+
+def sentences(line):
+    """How many sentences a line holds; a title in bold at its beginning is none."""
+    plain = FOREIGN.sub("~", line)
+    plain = plain[TITLE.match(plain).end() :]
+    return 1 + sum(not ABBREVIATION.search(found[1]) for found in SENTENCE_END.finditer(plain))
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_a_line_holds_one_sentence(name):
+    lines = prose((ROOT / name).read_text(encoding="utf-8"))
+    assert [f"{name}:{number}" for number, line in lines if sentences(line) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("One. Two.", 2),
+        ("Is it so? `fit` says it. (And *this*.)", 3),
+        ("- **Ranges.** One sentence.", 1),
+        ("1. One sentence of Sachs et al. (2005), e.g. A. Ghoshal, with 0.5 and `a. B`.", 1),
+        ("See [what. Why](a.md). Then this.", 3),
+    ],
+)
+def test_sentences_are_counted(line, count):
+    assert sentences(line) == count
+
+
 class Page(HTMLParser):
     """What a page links to, what it loads, and the anchors it has."""
 
