@@ -126,6 +126,7 @@ class DifferenceDAG:
     --------
     fit_conditions : more than two conditions.
     settings_path : how far the result depends on the penalty.
+    compare_methods : what other methods say about the same tables.
 
     Examples
     --------
@@ -294,7 +295,8 @@ class DifferenceDAG:
         ----------
         first, second : Moments
             Over the same variables; levels of a category may differ.
-        labels, progress
+        labels : pair of str, optional
+        progress : bool or callable, optional
             As for `fit`.
         """
         from diffdag.pipeline import fit_moments  # noqa: PLC0415 - SciPy takes a moment to import
