@@ -56,7 +56,7 @@ def model_options(
         typer.Option(help="Take the memory of a time series out: ar (an autoregression) or differences."),
     ] = None,
     max_variables: Annotated[
-        int | None, typer.Option(help="Keep at most so many variables, those that most seem to take part (200).")
+        int | None, typer.Option(help="Keep at most so many variables that seem to take part; 200 if left out.")
     ] = None,
     adjust: Annotated[
         str | None,
