@@ -44,10 +44,9 @@ class DifferenceDAG:
     estimator : {"dantzig", "dtrace", "kliep", "plugin"}, default "dantzig"
         ``"paper"`` only: how precision differences are estimated; see `diffdag.precision_difference`.
     penalty : float or str, optional
-        ``"order"``: the penalty of a change, as a multiple of the default, at which 1 to 2 % of simulated data
-        sets without any change give a false alarm. ``"paper"``: fraction of the penalty that gives no change,
-        or ``"rate:c"`` for ``c sqrt(log p / n)``; it is worked out once for all variables, and is then the same
-        for every subset that the algorithm looks at.
+        ``"order"``: the penalty of a change, as a multiple of the default, at which false alarms are rare.
+        ``"paper"``: fraction of the penalty that gives no change, or ``"rate:c"`` for ``c sqrt(log p / n)``; it
+        is worked out once for all variables, and is then the same for every subset that the algorithm looks at.
     threshold : float, optional
         ``"paper"`` only: its epsilon, in units of partial correlations: entries up to this size count as zero.
     noise : {"auto", "equal"}, default "auto"
