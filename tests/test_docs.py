@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import ast
 import doctest
+import inspect
+import operator
 import os
+import pydoc
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from numpydoc.docscrape import NumpyDocString
 from studies import DOCS, ROOT
 from typer.main import get_command
 
 import diffdag
 from diffdag import __main__ as cli
 from diffdag.__main__ import commands
+from diffdag.results.records import Edge, Node
 
 pytestmark = pytest.mark.docs
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
@@ -144,6 +150,52 @@ def test_snakemake_runs_its_example(comparison, tmp_path):
     assert (tmp_path / "figures" / f"{comparison.name}.pdf").is_file()
 
 
+MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+NO_PROSE = re.compile(r"\s*(\||#|<|\$\$)|    \S")  # a table, a heading, a comment, a formula, code
+FOREIGN = re.compile(r"`[^`]+`|(?<=\])\([^)]*\)|\$[^$]+\$")  # inline code, where a link leads, a formula
+TITLE = re.compile(r"\s*(?:[-*]\s+|\d+\.\s+)?(?:\*{1,2}[^*]+[.?!]\*{1,2}\s+)?")  # "- **Ranges.** "
+SENTENCE_END = re.compile(r"""(.*?)[.?!][)"*_\]']*\s+(?=[("*_\[]*[A-Z0-9~])""")
+ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|no|vol|pp|[A-Z])$")
+
+
+def prose(text):
+    """The lines of a page that hold prose, with their numbers."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = re.match(r"\s*(`{3,})", line)
+        if mark:
+            fence = "" if line.strip() == fence else fence or mark[1]
+        elif not fence and not NO_PROSE.match(line):
+            yield number, line
+
+
+def sentences(line):
+    """How many sentences a line holds; a title in bold at its beginning is none."""
+    plain = FOREIGN.sub("~", line)
+    plain = plain[TITLE.match(plain).end() :]
+    return 1 + sum(not ABBREVIATION.search(found[1]) for found in SENTENCE_END.finditer(plain))
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_a_line_holds_one_sentence(name):
+    lines = prose((ROOT / name).read_text(encoding="utf-8"))
+    assert [f"{name}:{number}" for number, line in lines if sentences(line) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("One. Two.", 2),
+        ("Is it so? `fit` says it. (And *this*.)", 3),
+        ("- **Ranges.** One sentence.", 1),
+        ("1. One sentence of Sachs et al. (2005), e.g. A. Ghoshal, with 0.5 and `a. B`.", 1),
+        ("See [what. Why](a.md). Then this.", 3),
+    ],
+)
+def test_sentences_are_counted(line, count):
+    assert sentences(line) == count
+
+
 class Page(HTMLParser):
     """What a page links to, what it loads, and the anchors it has."""
 
@@ -240,6 +292,68 @@ def test_the_reference_has_every_public_name_and_every_command(pages):
     anchors = set().union(*(page.anchors for name, page in pages.items() if name.startswith("api/")))
     assert {f"diffdag.{name}" for name in diffdag.__all__} <= anchors
     assert {f"diffdag-{name}" for name in get_command(commands()).commands} <= anchors
+
+
+MADE_BY_FITS = {"ConditionsResult", "DifferenceResult"}  # their fields are documented as attributes
+METHODS = [
+    f"{name}.{method}"
+    for name in diffdag.__all__
+    for method, call in inspect.getmembers(getattr(diffdag, name), inspect.isroutine)
+    if not method.startswith("_") and "\nParameters\n" in (inspect.getdoc(call) or "")
+]
+
+
+def public(name):
+    return operator.attrgetter(name)(diffdag)
+
+
+def undocumented(call):
+    """Parameters of a callable whose line in its docstring is missing, or does not say their default."""
+    told = {
+        name.lstrip("*"): parameter.type
+        for parameter in NumpyDocString(inspect.getdoc(call))["Parameters"]
+        for name in parameter.name.split(", ")
+    }
+    for name, parameter in inspect.signature(call).parameters.items():
+        default = parameter.default
+        if name == "self" or (default is parameter.empty and name in told):
+            continue
+        plain = isinstance(default, str | int | float) or (isinstance(default, tuple) and default)
+        said = f"default {default!r}".replace("'", '"') if plain else "optional"
+        if not told.get(name, "").endswith(said):
+            yield f"{name}: {said if name in told else 'nothing about it'}"
+
+
+@pytest.mark.parametrize("name", sorted({*diffdag.__all__, *METHODS} - MADE_BY_FITS - {"DiffDagWarning"}))
+def test_docstrings_tell_every_parameter_and_its_default(name):
+    assert list(undocumented(public(name))) == []
+
+
+@pytest.mark.parametrize(("table", "record"), [("edges", Edge), ("nodes", Node)])
+def test_the_glossary_has_every_column(table, record):
+    glossary = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    told = glossary.partition(f"## Columns of `result.{table}`\n")[2].partition("\n## ")[0]
+    columns = {name for row in re.findall(r"^\| (`.*?) \|", told, re.MULTILINE) for name in row.split(", ")}
+    assert columns == {f"`{field.name}`" for field in fields(record)}
+
+
+@pytest.mark.parametrize("name", diffdag.__all__)
+def test_docstrings_say_what_else_to_see_and_show_it(name):
+    told = NumpyDocString(inspect.getdoc(public(name)))
+    assert told["See Also"]
+    for function, _ in (entry for group, _ in told["See Also"] for entry in group):
+        assert resolved(function) is not None, function
+    assert told["Examples"] or name == "DiffDagWarning"
+    if inspect.isfunction(public(name)):
+        assert told["Returns"]
+
+
+def resolved(name):
+    """What a name in a docstring stands for: a public name, a method of one, or something in a room."""
+    try:
+        return public(name.removeprefix("diffdag."))
+    except AttributeError:
+        return pydoc.locate(name)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

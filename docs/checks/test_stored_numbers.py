@@ -64,6 +64,11 @@ def nodes():
 
 
 @pytest.fixture(scope="module")
+def promises():
+    return loaded("make_promises")
+
+
+@pytest.fixture(scope="module")
 def reproduction():
     return loaded("make_reproduction")
 
@@ -125,6 +130,14 @@ class TestPages:
         assert nodes.filled(page) == page, "run docs/make_nodes.py"
         assert blocks(page) == set(nodes.BLOCKS)
         assert (RUNS / "nodes.svg").exists()
+
+    def test_promises(self, promises):
+        page = text("promises.md")
+        assert promises.filled(page) == page, "run docs/make_promises.py"
+        assert blocks(page) == set(promises.BLOCKS)
+        assert promises.section(page) == promises.SECTION.read_text(encoding="utf-8"), (
+            "run docs/make_promises.py"
+        )
 
     def test_readme(self):
         assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100, "a page, not a book"

@@ -67,7 +67,7 @@ def fit_conditions(
         How to compare; the default one if left out. With more than two conditions `effective_samples` is one
         number for all, or ``"auto"``. With more than one comparison its resamples are fitted along the common
         order, and confidence and `fdr` are about the changes if it is right. `intervals` is for two conditions.
-    columns, drop, levels
+    columns, drop, levels : optional
         As for `DifferenceDAG.fit`. What does not vary in some condition is left out of all comparisons, and is
         a change in those in which it varies in one of the two.
     journal : path, optional
@@ -81,14 +81,16 @@ def fit_conditions(
     ConditionsResult
         One `DifferenceResult` per comparison. With two conditions it is that of `DifferenceDAG.fit`.
 
+    See Also
+    --------
+    DifferenceDAG : two conditions.
+    split_groups : the conditions of one table, by a column.
+
     Notes
     -----
     The score of an order is the sum of its scores in all comparisons, so that each of them helps to direct the
-    edges of the others: on four conditions of 10 variables with 341 rows each, F1 rises from 0.92 to 0.95
-    (benchmarks/conditions.py). Every comparison has the penalties that it would have by itself. Without any
-    change, 2 to 3 % of data sets of four conditions give an edge in some comparison with a reference, and
-    3 to 6 % if each is compared with each; with nine conditions and a reference it is about 4 %. Where that is
-    too much, give the model a larger `penalty`.
+    edges of the others. Every comparison has the penalties that it would have by itself; where false alarms in
+    any of them are too many (docs/dev/trust_measured.md), give the model a larger `penalty`.
 
     Examples
     --------

@@ -44,10 +44,9 @@ class DifferenceDAG:
     estimator : {"dantzig", "dtrace", "kliep", "plugin"}, default "dantzig"
         ``"paper"`` only: how precision differences are estimated; see `diffdag.precision_difference`.
     penalty : float or str, optional
-        ``"order"``: the penalty of a change, as a multiple of the default, at which 1 to 2 % of simulated data
-        sets without any change give a false alarm. ``"paper"``: fraction of the penalty that gives no change,
-        or ``"rate:c"`` for ``c sqrt(log p / n)``; it is worked out once for all variables, and is then the same
-        for every subset that the algorithm looks at.
+        ``"order"``: the penalty of a change, as a multiple of the default, at which false alarms are rare.
+        ``"paper"``: fraction of the penalty that gives no change, or ``"rate:c"`` for ``c sqrt(log p / n)``; it
+        is worked out once for all variables, and is then the same for every subset that the algorithm looks at.
     threshold : float, optional
         ``"paper"`` only: its epsilon, in units of partial correlations: entries up to this size count as zero.
     noise : {"auto", "equal"}, default "auto"
@@ -126,6 +125,7 @@ class DifferenceDAG:
     --------
     fit_conditions : more than two conditions.
     settings_path : how far the result depends on the penalty.
+    compare_methods : what other methods say about the same tables.
 
     Examples
     --------
@@ -294,7 +294,8 @@ class DifferenceDAG:
         ----------
         first, second : Moments
             Over the same variables; levels of a category may differ.
-        labels, progress
+        labels : pair of str, optional
+        progress : bool or callable, optional
             As for `fit`.
         """
         from diffdag.pipeline import fit_moments  # noqa: PLC0415 - SciPy takes a moment to import

@@ -125,22 +125,27 @@ def settings_path(
     model : DifferenceDAG, optional
         What to fit; the default one if left out. Its own penalty and threshold are the default that all others
         are multiples of. Its `n_jobs` are settings, or halves, at a time.
-    by : {"ebic", "stability"}
+    by : {"ebic", "stability"}, default "ebic"
         Extended BIC; or agreement of fits to halves of the rows, which takes `fits` times as long.
     penalties, thresholds : sequence of float, optional
         Multiples of the default to try; 1 always is. Thresholds are for ``method="paper"``.
-    fits : int
+    fits : int, default 50
         Halves per setting, with ``by="stability"``.
     journal : path, optional
         A folder that keeps finished halves: an interrupted run continues.
     progress : bool or callable, optional
         True for a bar on a terminal; a function is called with the fits done and their number.
-    columns, drop, levels
+    columns, drop, levels : optional
         As for `DifferenceDAG.fit`.
 
     Returns
     -------
     PathResult
+        The settings tried, the one chosen, its result, and where each edge is found.
+
+    See Also
+    --------
+    DifferenceDAG : its `resamples` say how far the result depends on the rows.
 
     Examples
     --------

@@ -39,17 +39,17 @@ CONDITIONS_FILES = ("conditions.json", "changes.csv", "matrix.csv", "picture.svg
 class DifferenceResult(Difference):
     """What changed between two conditions: `Difference`, with text, files, graphs and pictures of it.
 
+    See Also
+    --------
+    DifferenceDAG : makes one of two tables; its attribute ``result_``.
+    load : reads one that was saved.
+
     Examples
     --------
-    >>> from scipy.sparse import csr_array
-    >>> from diffdag.results.records import Edge
-    >>> edge = Edge("Raf", "Mek", change="weakened", weight_first=0.9, weight_second=0.4, delta=0.5)
-    >>> res = DifferenceResult(
-    ...     method="paper", variables=("Raf", "Mek"), invariant=(), unresolved=(), order=(("Raf",), ("Mek",)),
-    ...     edge_list=(edge,), delta_entries=csr_array((2, 2)),
-    ...     samples=(853, 799), settings={"penalty": 0.3})
-    >>> print(res.summary().splitlines()[0])
-    1 of 2 possible edges changed: Raf -> Mek weakened
+    >>> import diffdag as dd
+    >>> result = dd.DifferenceDAG().fit(*dd.load_sachs_pair("u0126")).result_
+    >>> print(result.summary().splitlines()[0])
+    3 of 110 possible edges changed; strongest: JNK -> P38 added; 2 more are explained by a moved range
     """
 
     @classmethod
@@ -135,7 +135,7 @@ class DifferenceResult(Difference):
         ----------
         target : str
             The variable.
-        theme
+        theme : {"light", "dark"}, default "light"
             As for `plot`.
 
         Returns
@@ -189,7 +189,7 @@ class DifferenceResult(Difference):
         ----------
         ax : Axes, optional
             Where to draw; without it, a new figure of the size that the picture needs, unknown to pyplot.
-        theme : {"light", "dark"}
+        theme : {"light", "dark"}, default "light"
             Colours for a light or a dark background. The background itself is painted in a new figure only.
 
         Returns
@@ -216,9 +216,10 @@ class DifferenceResult(Difference):
 
         Parameters
         ----------
-        ax, theme
+        ax : Axes, optional
+        theme : {"light", "dark"}, default "light"
             As for `plot`; the axes drawn on are returned.
-        most : int
+        most : int, default 60
             Largest number of variables drawn, those with the largest entries; the title says if some are not.
         scales : mapping of str to float, optional
             Standard deviation of each variable, such as ``table.std()``: entries are then those of standardised
@@ -241,7 +242,8 @@ class DifferenceResult(Difference):
         ----------
         source, target : str
             The ends of the edge; of an undirected edge, in either order.
-        ax, theme
+        ax : Axes, optional
+        theme : {"light", "dark"}, default "light"
             As for `plot`; the axes drawn on are returned.
         """
         from diffdag.report.plots.edge import plot_edge  # noqa: PLC0415
@@ -267,10 +269,11 @@ class DifferenceResult(Difference):
         coordinates : mapping of str to (x, y, z), or DataFrame
             Places in mm by name (x to the right, y to the front, z up, as in MNI space); a table has the
             columns ``region``, ``x``, ``y`` and ``z``, or the names as its index. Regions beyond those of the
-            result shape the outline. See also `diffdag.read_coordinates`.
-        ax, theme
+            result shape the outline. See `diffdag.tables.readers.coordinates.read_coordinates`.
+        ax : Axes, optional
+        theme : {"light", "dark"}, default "light"
             As for `plot`; the axes drawn on are returned.
-        view : {"top", "left", "right", "front", "back"}
+        view : {"top", "left", "right", "front", "back"}, default "top"
             Where to look from.
         """
         from diffdag.report.plots.brain import plot_brain  # noqa: PLC0415
@@ -279,7 +282,20 @@ class DifferenceResult(Difference):
 
 
 class ConditionsResult(Differences):
-    """What changed between several conditions: `Differences`, with text, files and pictures of it."""
+    """What changed between several conditions: `Differences`, with text, files and pictures of it.
+
+    See Also
+    --------
+    fit_conditions : makes one of several tables.
+    load : reads one that was saved.
+
+    Examples
+    --------
+    >>> import diffdag as dd
+    >>> baseline, drug = dd.load_sachs_pair("u0126")
+    >>> dd.fit_conditions({"baseline": baseline, "drug": drug}, reference="baseline")
+    <ConditionsResult: 2 conditions, 1 comparison, 5 of 110 possible edges changed in some>
+    """
 
     pairs: Mapping[tuple[str, str], DifferenceResult]
 
@@ -341,7 +357,7 @@ class ConditionsResult(Differences):
 
         Parameters
         ----------
-        theme : {"light", "dark"}
+        theme : {"light", "dark"}, default "light"
             Colours for a light or a dark background.
 
         Returns
@@ -398,7 +414,7 @@ class PathResult(SettingsPath):
         ax : Axes, optional
             Where to draw; its lower part goes to the panel of the criterion, and names stand to its right.
             Without it, a new figure that pyplot does not know about.
-        theme : {"light", "dark"}
+        theme : {"light", "dark"}, default "light"
             Colours for a light or a dark background.
 
         Returns
@@ -472,6 +488,20 @@ def load(path: str | os.PathLike[str]) -> DifferenceResult | ConditionsResult:
     ------
     InputError
         If the file is missing, is not JSON or does not follow the schema.
+
+    See Also
+    --------
+    DifferenceResult.save, ConditionsResult.save
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import diffdag as dd
+    >>> result = dd.DifferenceDAG().fit(*dd.load_sachs_pair("u0126")).result_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = result.save(folder)
+    ...     dd.load(folder) == result
+    True
     """
     place = Path(path)
     if place.is_dir():

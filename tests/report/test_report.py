@@ -76,7 +76,9 @@ class TestPage:
         policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
         assert any(name == "content" and (value or "").startswith(policy) for name, value in found.attributes)
         addresses = [value for name, value in found.attributes if name in {"src", "href", "action"}]
-        assert addresses == ["#changes-table"]
+        assert addresses == ["#promises", "#changes-table"]
+        assert ("id", "promises") in found.attributes
+        assert "What is not promised" in found.words
         assert "url(" not in page
         assert "@import" not in page
 

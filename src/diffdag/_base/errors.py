@@ -48,8 +48,12 @@ class InputError(ValueError):
     ----------
     *parts : str, Option or Way
         The message; options in it are spelled for whoever reads it.
-    problems : sequence of Problem
+    problems : sequence of Problem, optional
         What is wrong with the tables, as data.
+
+    See Also
+    --------
+    DiffDagWarning : where a result stands all the same.
 
     Examples
     --------
@@ -77,7 +81,12 @@ class NotFittedError(ValueError, AttributeError):
 
 
 class DiffDagWarning(UserWarning):
-    """The result stands, but the user should know something about it."""
+    """The result stands, but the user should know something about it.
+
+    See Also
+    --------
+    InputError : where there can be no result.
+    """
 
 
 class NoSolutionWarning(DiffDagWarning):

@@ -47,11 +47,16 @@ class LinearSEM:
         The diagonal of ``D``; all one if left out.
     names : sequence of str, optional
         Names of the variables; ``X1, ..., Xp`` if left out.
-    noise : {"gaussian", "uniform", "laplace", "student"}
+    noise : {"gaussian", "uniform", "laplace", "student"}, default "gaussian"
         Shape of the noise that `sample` draws (Student's t has 5 degrees of freedom). The theory
         uses means and second moments only.
     intercepts : array_like, shape (p,), optional
         The vector ``c``; all zero if left out.
+
+    See Also
+    --------
+    simulate_pair : draws two of them that differ in a few effects.
+    DifferenceDAG.fit_population : compares two of them.
 
     Examples
     --------

@@ -79,32 +79,36 @@ def simulate_pair(
         Number of variables.
     neighbours : float
         Average number of neighbours, the paper's ``N_a``.
-    change : float
+    change : float, default 0.05
         Probability of a change per pair of variables.
     changes : int, optional
         Exact number of changes, at pairs drawn without replacement, instead of `change`.
-    weights : (float, float)
+    weights : (float, float), default (0.25, 1.0)
         Smallest and largest absolute weight.
-    variances : sequence of float
+    variances : sequence of float, default (1.0,)
         Noise variances are drawn from this set, each with the same probability. The two readings of the
         paper's unequal-noise experiment are ``(1 - g, 1, g)`` and ``(1 - g, 1, 1 + g)``.
-    variances_drawn : {"shared", "per-condition"}
+    variances_drawn : {"shared", "per-condition"}, default "shared"
         One draw per variable, used in both models (``D1 = D2``, the paper's guarantee applies), or one
         per variable and model.
-    noise : {"gaussian", "uniform", "laplace", "student"}
+    noise : {"gaussian", "uniform", "laplace", "student"}, default "gaussian"
         Shape of the noise.
     min_epsilon : float, optional
         Draw again until the pair has a change and satisfies Assumption 3 (the finite-sample one) with this
         epsilon; see `assumption_epsilon`.
     rng : numpy.random.Generator or int, optional
         Source of randomness.
-    max_tries : int
+    max_tries : int, default 100000
         Give up after this many rejected pairs.
 
     Returns
     -------
     SEMPair
         ``.first``, ``.second`` and ``.edges``, the set of changed (source, target) names.
+
+    See Also
+    --------
+    LinearSEM : each of the two models.
 
     Examples
     --------

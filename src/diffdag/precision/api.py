@@ -82,12 +82,12 @@ def precision_difference(
     first, second : Moments, or arrays of shape (n1, p) and (n2, p)
         Moments of the two tables, over the same variables; or the tables. If they have fewer rows, together,
         than variables, no p x p matrix is formed (``dantzig`` and ``dtrace``): use `entries` of the estimate.
-    method : {"dantzig", "dtrace", "kliep", "plugin"}
+    method : {"dantzig", "dtrace", "kliep", "plugin"}, default "dantzig"
         ``dantzig`` is the paper's linear programme, ``dtrace`` a lasso-type quadratic programme, ``kliep`` a
         sparse ratio of the two Gaussian densities, ``plugin`` the difference of the two inverses. With the
         tables swapped the estimate has the other sign; not so for ``kliep``, which takes the second density as
         known.
-    penalty : float or str
+    penalty : float or str, default 0.3
         A fraction of the smallest penalty that gives zero, or ``"rate:c"`` for the paper's ``c sqrt(log p /
         n)`` with ``n`` the smaller number of rows. ``plugin`` does not use it.
 
@@ -95,6 +95,10 @@ def precision_difference(
     -------
     PrecisionDifference
         The matrix in the user's units, with a certificate: objective, violation, gap, iterations.
+
+    See Also
+    --------
+    DifferenceDAG : with ``method="paper"`` reads a difference DAG off such estimates.
 
     Examples
     --------

@@ -295,7 +295,7 @@ def to_dowhy(result: Difference, undirected: Literal["error", "drop"] = "error")
     Parameters
     ----------
     result : Difference
-    undirected : {"error", "drop"}
+    undirected : {"error", "drop"}, default "error"
         What to do about changes whose direction is unknown: DoWhy has no place for them.
     """
     with extra("networkx", "graphs"):

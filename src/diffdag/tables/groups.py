@@ -47,6 +47,10 @@ def split_groups(frame: Any, group: str, groups: Sequence[object] | None = None)
     InputError
         If there is no such column, or no such group, or if a row belongs to no group.
 
+    See Also
+    --------
+    fit_conditions : compares the tables returned.
+
     Examples
     --------
     >>> import pandas as pd

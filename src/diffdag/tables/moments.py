@@ -65,6 +65,10 @@ class Moments:
         Categories that are carried, each with the names of its columns, one per level:
         ``{"batch": ("batch=a", "batch=b")}``.
 
+    See Also
+    --------
+    DifferenceDAG.fit_moments : compares those of two tables.
+
     Examples
     --------
     >>> from diffdag import Moments
@@ -148,7 +152,7 @@ class Moments:
             Covariates to carry along, besides the variables, so that they can be taken out later: numbers as
             they are, truth as 0 and 1, texts as categories (`categories`) of at most 200 levels. Whole numbers
             count as numbers, however few there are; write batches 1 to 3 as texts.
-        missing : {"error", "drop"}
+        missing : {"error", "drop"}, default "error"
             What to do about rows with missing values. Filling them in (``"em"``) takes all rows at once.
         progress : bool or callable, optional
             True for a bar on a terminal; or a function that is called with the number of rows done, of all, and
@@ -228,7 +232,7 @@ class Moments:
             Names of an array's columns (X1, ..., Xp if left out), or the columns of a dataframe to use.
         adjust : sequence of str, optional
             Covariates to carry along, as for `from_parquet`; those of an array are among its columns.
-        missing : {"error", "drop"}
+        missing : {"error", "drop"}, default "error"
             What to do about rows with missing values.
         progress : bool or callable, optional
             As for `from_parquet`, counted in chunks.

@@ -53,7 +53,7 @@ def fit(
         float | None, typer.Option(help="Largest expected share of false edges in the list: 0.05, say.")
     ] = None,
     permutations: Annotated[
-        int | None, typer.Option(help="Permutations to test whether anything changed at all: 999, say.")
+        int | None, typer.Option(help="Permutations to test if anything changed at all; 999 with resamples.")
     ] = None,
     intervals: Annotated[
         str | None, typer.Option(help="split: find changes on half of the rows, measure them on the others.")

@@ -20,7 +20,7 @@ def model_options(
         str | None, typer.Option(help="order: search over causal orders (default); paper: Algorithm 1.")
     ] = None,
     estimator: Annotated[
-        str | None, typer.Option(help="With --method paper: dantzig (the paper's LP), dtrace, kliep or plugin.")
+        str | None, typer.Option(help="With --method paper: dantzig (the default), dtrace, kliep or plugin.")
     ] = None,
     penalty: Annotated[
         str | None,
@@ -33,7 +33,7 @@ def model_options(
         float | None, typer.Option(help="With --method paper: its epsilon; smaller entries count as zero.")
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="auto, or equal if no noise variance differs between the conditions.")
+        str | None, typer.Option(help="auto (the default), or equal if no noise variance differs between them.")
     ] = None,
     order: Annotated[str | None, typer.Option(help="Known causal order, causes first: a,b,c.")] = None,
     tiers: Annotated[
@@ -46,7 +46,7 @@ def model_options(
         list[str] | None, typer.Option(help="Direction it cannot have: 'a->b'. May be repeated.")
     ] = None,
     covariance: Annotated[
-        str | None, typer.Option(help="sample, winsorised (outliers) or spearman (unknown scales).")
+        str | None, typer.Option(help="sample (the default), winsorised (outliers), spearman (unknown scales).")
     ] = None,
     effective_samples: Annotated[
         str | None, typer.Option(help="Independent rows each table is worth: N, N1,N2, or auto (time series).")
@@ -56,7 +56,7 @@ def model_options(
         typer.Option(help="Take the memory of a time series out: ar (an autoregression) or differences."),
     ] = None,
     max_variables: Annotated[
-        int | None, typer.Option(help="Order at most so many variables, those that most seem to take part.")
+        int | None, typer.Option(help="Keep at most so many variables that seem to take part; 200 if left out.")
     ] = None,
     adjust: Annotated[
         str | None,

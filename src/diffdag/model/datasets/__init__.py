@@ -57,13 +57,17 @@ def load_sachs_pair(condition: str = "u0126") -> tuple[pd.DataFrame, pd.DataFram
 
     Parameters
     ----------
-    condition : str
-        A key of ``SACHS_CONDITIONS`` other than "baseline".
+    condition : str, default "u0126"
+        A key of ``diffdag.model.datasets.SACHS_CONDITIONS`` other than "baseline".
 
     Returns
     -------
     baseline, other : pandas.DataFrame
         Cells by the 11 proteins.
+
+    See Also
+    --------
+    diffdag.model.datasets.load_sachs : all conditions.
 
     Examples
     --------

@@ -140,12 +140,22 @@ def compare_methods(
     limit : float, optional
         Seconds of processor time after which a method is given up; 60, and no limit for the default method, if
         left out.
-    columns, drop, levels, missing
-        As for `DifferenceDAG.fit`.
+    columns, drop, levels : optional
+    missing : {"error", "drop", "em"}, default "error"
+        As for `DifferenceDAG` and its `fit`.
     started : callable, optional
         Called with the name of each method as it starts, or is handed to a worker.
-    n_jobs : int
+    n_jobs : int, default 1
         Methods that run at a time, in processes of their own if more than 1.
+
+    Returns
+    -------
+    Comparison
+        The graph of each method, `edges` of all of them side by side, and why some gave none.
+
+    See Also
+    --------
+    DifferenceDAG : the default method, with all that it says about its result.
 
     Examples
     --------

@@ -53,13 +53,13 @@ def read_table(
         and ``.txt`` is the one of comma, semicolon, tab and ``|`` that the header uses most; where it is no
         comma, numbers may have decimal commas. An NPZ holds one 2-d array and optionally its column names as
         ``names`` or ``columns``; arrays without names get X1, ..., Xp.
-    text : sequence of str
+    text : sequence of str, optional
         Columns of a text file to keep as written, such as the group column: "007" is not 7.
     layer : str, optional
         Of an ``.h5ad`` file: the layer to use, or ``"raw"``; ``X`` if left out.
     genes : str, optional
         Of an ``.h5ad`` file: a column of ``var`` that is true for the genes to use (``"highly_variable"``).
-    transpose : bool
+    transpose : bool, default False
         Whether rows are variables: the first column names them, and every other column is an observation.
 
     Returns
