@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, simulate_pair
 from diffdag._base.errors import NotFittedError
@@ -523,6 +524,21 @@ def test_parameters_are_stored_and_read_back():
     assert all(getattr(est, name) == value for name, value in given.items())
     assert not hasattr(est, "result_")
     assert DifferenceDAG().set_params(**given).get_params() == given
+
+
+def test_scikit_learn_knows_whether_it_is_fitted():
+    est = DifferenceDAG()
+    with pytest.raises(ValueError, match="not fitted yet"):
+        check_is_fitted(est)
+    pair = simulate_pair(3, neighbours=1, changes=1, rng=0)
+    check_is_fitted(est.fit_population(pair.first, pair.second))
+
+
+@pytest.mark.parametrize("option", [{"resamples": 20}, {"fdr": 0.1}, {"adjust": ["X1"]}, {"cluster": "donor"}])
+def test_models_have_no_rows(option):
+    pair = simulate_pair(3, neighbours=1, changes=1, rng=0)
+    with pytest.raises(InputError, match=f"{next(iter(option))} needs rows, and models have none"):
+        DifferenceDAG(**option).fit_population(pair.first, pair.second)
 
 
 def test_clone_copies_parameters_and_not_the_answer():

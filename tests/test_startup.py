@@ -131,6 +131,10 @@ class TestWithoutAnExtra:
         assert cli.run(command) == 2
         assert f"pip install 'diffdag[{extra}]'" in capsys.readouterr().err
 
+    def test_a_study_can_be_planned(self, capsys):
+        assert cli.run(["plan", "--p", "20", "--changes", "3"]) == 0
+        assert "half of the default method's results are exact" in " ".join(capsys.readouterr().out.split())
+
     def test_a_result_is_saved_whole(self, result, tmp_path):
         places = {name: (10.0 * k, 0.0, 0.0) for k, name in enumerate(result.variables)}
         files = result.save(tmp_path, coordinates=places)

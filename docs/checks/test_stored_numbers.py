@@ -18,8 +18,8 @@ import pytest
 
 from diffdag.reproduce.experiments import NAMES, NEED_DATA, experiment
 from diffdag.reproduce.experiments.chambers.experiment import METHODS, cells
-from diffdag.reproduce.experiments.figure4 import measured_text
 from diffdag.reproduce.methods import all_methods
+from diffdag.reproduce.planning import measured_text
 
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parent

@@ -14,7 +14,7 @@ import numpy as np
 from diffdag._base.checks import check_labels
 from diffdag._base.errors import InputError, NotFittedError
 from diffdag._base.progress import Progress, progress_callback
-from diffdag._base.words import join_names
+from diffdag._base.words import join_names, named
 from diffdag.tables.align import align_tables
 from diffdag.trust.options import Assessment
 
@@ -223,6 +223,14 @@ class DifferenceDAG:
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags  # noqa: PLC0415 - scikit-learn asks for them
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=InputTags())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "result_" in vars(self)
+
     def fit(
         self,
         first: Any,
@@ -311,7 +319,7 @@ class DifferenceDAG:
         """Fit two known models, as if rows were infinitely many, and return the estimator itself.
 
         Weights are those of the models; entries of the precision difference are zero if they are rounding
-        errors.
+        errors. Options that act on rows are refused.
 
         Parameters
         ----------
@@ -320,6 +328,9 @@ class DifferenceDAG:
         """
         from diffdag.pipeline import fit_models  # noqa: PLC0415 - SciPy takes a moment to import
 
+        given = [name for name in ("adjust", "cluster", "whiten") if getattr(self, name) is not None]
+        for name in (*self.assessment(None).of_rows, *given):
+            raise InputError(named(name), " needs rows, and models have none; leave it out")
         return self._fitted(fit_models(first, second, self.model_options()))
 
     def model_options(self) -> ModelOptions:

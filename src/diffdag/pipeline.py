@@ -841,10 +841,7 @@ def means_note(rows: int, label: str) -> str:
 def check_means_only(options: ModelOptions, wanted: Assessment, rows: int) -> None:
     """Refuse what takes rows of both conditions, where one has few."""
     said = f"with {plural(rows, 'row')} in one condition only means are compared; leave "
-    given = [
-        name for name in ("resamples", "fdr", "permutations", "intervals", "controls") if getattr(wanted, name)
-    ]
-    given += [name for name in ("penalty", "threshold") if getattr(options, name) is not None]
+    given = wanted.of_rows + [name for name in ("penalty", "threshold") if getattr(options, name) is not None]
     if given:
         raise InputError(said, named(given[0]), " out")
 
@@ -860,9 +857,8 @@ def fit_moments(
     adjust: Sequence[str] = (),
 ) -> DifferenceResult:
     """The chain for moments, as far as it needs no rows."""
-    for name in ("resamples", "fdr", "permutations", "intervals", "controls"):
-        if getattr(wanted, name):
-            raise InputError(named(name), " needs rows, and only moments are known; leave it out")
+    for name in wanted.of_rows:
+        raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     prepared = prepare_moments(first, second, options, labels, adjust)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 

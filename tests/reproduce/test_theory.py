@@ -18,8 +18,7 @@ from studies import ROOT
 from diffdag import InputError, LinearSEM, simulate_pair
 from diffdag.precision.dantzig import solve_dantzig
 from diffdag.precision.problem import DifferenceProblem
-from diffdag.reproduce.experiments.figure4 import measured_text
-from diffdag.reproduce.planning import plan
+from diffdag.reproduce.planning import measured_text, plan
 from diffdag.reproduce.theory import (
     Scale,
     conditions,

@@ -183,7 +183,7 @@ def plan(
     from dataclasses import asdict  # noqa: PLC0415
     from json import dumps  # noqa: PLC0415
 
-    from diffdag.reproduce.experiments.figure4 import measured_text  # noqa: PLC0415
+    from diffdag.reproduce.planning import measured_text  # noqa: PLC0415
     from diffdag.reproduce.planning import plan as make_plan  # noqa: PLC0415
 
     known: dict[str, Any] = {"parents": parents, "epsilon": epsilon, "delta": delta, "samples": samples}

@@ -47,6 +47,12 @@ class Assessment:
             raise InputError(named("journal"), f" '{journal}' is a file; give a folder")
 
     @property
+    def of_rows(self) -> list[str]:
+        """Options that were given and take the rows of both conditions."""
+        names = ("resamples", "fdr", "permutations", "intervals", "controls")
+        return [name for name in names if getattr(self, name)]
+
+    @property
     def fits(self) -> int:
         """Resamples to fit; a target for false edges asks for them, too."""
         if self.resamples is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from diffdag._base.journal import Row
 from diffdag.reproduce.experiments.charts import Panel, draw_panels, summarise, text_table
 from diffdag.reproduce.experiments.runner import Cell, Experiment, write_table
 from diffdag.reproduce.experiments.trial import KINDS, crossed, draw_data, draw_pair, try_method
-from diffdag.reproduce.planning import rows_at
+from diffdag.reproduce.planning import TRIED, rows_at
 
 DENSITY = 6 / 10  # neighbours for each variable, as at p = 10
 
@@ -100,29 +99,6 @@ def _logistic_places(x: FloatArray, exact: FloatArray) -> tuple[float, float]:
     return half, ninety
 
 
-def measured_text() -> str:
-    """One sentence for those who plan a study: what the full run of this experiment showed for the default."""
-    with resources.files(__package__).joinpath("figure4-half.csv").open(encoding="utf-8") as file:
-        table = pd.read_csv(file)
-    part = table[(table["kind"] == "unfiltered") & (table["method"] == "order")].sort_values("p")
-    half, ninety = (
-        ", ".join(f"{_rows_text(C, int(p))} ({p})" for C, p in zip(part[column], part["p"], strict=True))
-        for column in ("C_half", "C_ninety")
-    )
-    return (
-        "In dense models with one pair of variables in 20 changed (diffdag reproduce figure4), half of the "
-        f"default method's results are exact with this many rows (variables): {half}; nine in ten with "
-        f"{ninety}. Other sizes and models need other numbers: try yours with diffdag simulate."
-    )
-
-
-def _rows_text(C: float, p: int) -> str:
-    sizes = EXPERIMENT.full["C"]
-    if math.isinf(C):
-        return f"fewer than {rows_at(sizes[0], p):,}" if C < 0 else f"more than {rows_at(sizes[-1], p):,}"
-    return f"{rows_at(C, p):,}"
-
-
 _SIZE = {"kinds": list(KINDS), "methods": ["order", "paper"], "p": [5, 10, 15], "limit": 20.0, "seed": 833_000}
 EXPERIMENT = Experiment(
     name="figure4",
@@ -131,7 +107,7 @@ EXPERIMENT = Experiment(
     cells=crossed(kind="kinds", p="p", pair="pairs", C="C", method="methods"),
     work=work,
     finish=finish,
-    full={**_SIZE, "pairs": 30, "C": [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]},
+    full={**_SIZE, "pairs": 30, "C": list(TRIED)},
     quick={**_SIZE, "pairs": 5, "C": [3, 5, 7, 9]},
     axes=("kinds", "p", "pairs", "C", "methods"),
 )
