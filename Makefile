@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Two processes; tests of one file stay together, which share what is costly to prepare, until one runs out of work.
 PYTEST := -m pytest -n 2 --dist worksteal
 
-CORE   := CMakeLists.txt $(wildcard src/diffdag/*/*.cpp src/diffdag/*/*/*.cpp src/diffdag/*/*/*.h)
+CORE   := CMakeLists.txt $(wildcard src/diffdag/*/*.cpp src/diffdag/*/*/*.cpp src/diffdag/*/*.h src/diffdag/*/*/*.h)
 PIP    := -m pip install --quiet --no-compile --disable-pip-version-check
 # No C++ compiler in PATH: Zig's, from the package index.
 ifeq ($(shell command -v $(or $(filter-out default,$(CXX)),c++)),)
