@@ -99,7 +99,11 @@ define instrumented
 	build/$(1)/bin/python $(PIP) --no-deps --no-build-isolation -C build-dir=build/$(1)/core -C cmake.define.$(2)=ON .
 endef
 
-# Python, with all tests; then C++ (g++ and gcov), with the quick tests of the rooms that have any.
+# Tests of the compiled code.
+COMPILED := tests/ordersearch/test_core.py tests/precision/test_descent.py
+COSTS    := $(addprefix tests/ordersearch/,test_fit.py test_gains.py test_ordersearch.py test_walks.py)
+
+# Python, with all tests; then C++, with those that are about it. The latter needs g++ and gcov.
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
@@ -107,7 +111,7 @@ coverage: $(VENV)/.dev
 	$(BIN)/coverage report
 	$(call instrumented,coverage,DIFFDAG_COVERAGE)
 	find build/coverage/core -name '*.gcda' -delete
-	build/coverage/bin/python $(PYTEST) -m "$(QUICK)" tests/ordersearch tests/precision
+	build/coverage/bin/python $(PYTEST) $(COMPILED) $(COSTS)
 	$(BIN)/python benchmarks/core_lines.py build/coverage/core
 
 # The tests of the compiled code under the sanitizers of g++.
@@ -115,7 +119,7 @@ sanitize: $(VENV)/.dev
 	$(call instrumented,sanitize,DIFFDAG_SANITIZE)
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  build/sanitize/bin/python -m pytest -m "$(QUICK)" tests/ordersearch/test_core.py tests/precision/test_descent.py
+	  build/sanitize/bin/python $(PYTEST) -m "$(QUICK)" $(COMPILED)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q docs/checks

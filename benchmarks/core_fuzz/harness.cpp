@@ -23,15 +23,17 @@ void demand(bool holds, const char *what) {
     std::abort();
 }
 
+constexpr std::size_t FEW = 8;
+
 // Pairs of conditions, and what holds them.
 struct Given {
-    std::size_t count, p;
+    std::size_t p, count;  // several pairs only of few variables, for the sake of time
     bool equal, constant;
     Block<double, 3> first, pooled, table, limits;
     Block<double, 2> rows;
 
     Given(Input &input, std::size_t most)
-        : count(input.chance(16) ? input.below(4) : 1), p(input.below(most + 1)), equal(input.chance(4)),
+        : p(input.below(most + 1)), count(p <= FEW && input.chance(16) ? input.below(4) : 1), equal(input.chance(4)),
           constant(!input.chance(3)), first(shaped(input, count, p, p)), pooled(shaped(input, count, p, p)),
           table(shaped(input, count, PENALTIES, p)), limits(shaped(input, count, LIMITS, p)),
           rows(shaped(input, count, 2)) {
@@ -138,7 +140,7 @@ void attack_walk(Input &input) {
     fuzz::mark(input, restless.begin(), restless.size());
     Block<std::int64_t, 1> order = order_of(input, given);
     const Plan plan{input.number(2.0), {input.below(16), input.below(16)}, input.below(3),
-                    input.chance(4) ? 1 + input.below(2) : 0, input.chance(2),
+                    input.chance(4) ? (given.p > FEW ? 1 : 1 + input.below(2)) : 0, input.chance(2),
                     input.chance(64) ? input.count() : input.below(4), input.number(1e-7), input.number(10.0),
                     input.raw<std::uint64_t>()};
     Watch watch = watch_of(input);

@@ -2,7 +2,7 @@
 //
 // Scatter matrices are those of random rows, of too few rows, or of numbers as they come; then some entries may become
 // zero, infinite, not a number, huge, tiny or denormal, and whole rows be scaled. Shapes are right as a rule, and wrong
-// by one now and then. Each array has exactly the room that its shape says, so that the sanitizers see what goes beyond.
+// by one now and then. Each array has exactly the room that its shape says, so that sanitizers see what goes beyond.
 #pragma once
 
 #include <cstdint>
