@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Two processes; tests of one file stay together, which share what is costly to prepare, until one runs out of work.
 PYTEST := -m pytest -n 2 --dist worksteal
 
-CORE   := CMakeLists.txt $(wildcard src/diffdag/*/*.cpp src/diffdag/*/*/*.cpp src/diffdag/*/*/*.h)
+CORE   := CMakeLists.txt $(wildcard src/diffdag/*/*.cpp src/diffdag/*/*/*.cpp src/diffdag/*/*.h src/diffdag/*/*/*.h)
 PIP    := -m pip install --quiet --no-compile --disable-pip-version-check
 # No C++ compiler in PATH: Zig's, from the package index.
 ifeq ($(shell command -v $(or $(filter-out default,$(CXX)),c++)),)
@@ -18,7 +18,7 @@ endif
 # What one runs before a commit: no browser, no built docs, no killed processes, no cluster, nothing slow.
 QUICK  := not (browser or docs or faults or dask or slow)
 
-.PHONY: help demo test quick check docs bench picture size clean other lowest dist coverage
+.PHONY: help demo test quick check docs bench picture size clean other lowest dist coverage sanitize
 
 help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
@@ -91,11 +91,35 @@ dist: $(VENV)/.dev
 	if [ "$$(uname -s)" = Linux ]; then PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl && rm dist/*-linux_*.whl; fi
 	$(BIN)/twine check --strict dist/*
 
+# An environment in build/ that sees the packages of .venv; its compiled code has one more option of CMakeLists.txt.
+define instrumented
+	$(BIN)/python -m venv build/$(1)
+	$(BIN)/python -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
+	  > $$(build/$(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth
+	build/$(1)/bin/python $(PIP) --no-deps --no-build-isolation -C build-dir=build/$(1)/core -C cmake.define.$(2)=ON .
+endef
+
+# Tests of the compiled code.
+COMPILED := tests/ordersearch/test_core.py tests/precision/test_descent.py
+COSTS    := $(addprefix tests/ordersearch/,test_fit.py test_gains.py test_ordersearch.py test_walks.py)
+
+# Python, with all tests; then C++, with those that are about it. The latter needs g++ and gcov.
 coverage: $(VENV)/.dev
 	$(BIN)/coverage erase
 	$(BIN)/coverage run $(PYTEST)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+	$(call instrumented,coverage,DIFFDAG_COVERAGE)
+	find build/coverage/core -name '*.gcda' -delete
+	build/coverage/bin/python $(PYTEST) $(COMPILED) $(COSTS)
+	$(BIN)/python benchmarks/core_lines.py build/coverage/core
+
+# The tests of the compiled code under the sanitizers of g++.
+sanitize: $(VENV)/.dev
+	$(call instrumented,sanitize,DIFFDAG_SANITIZE)
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  build/sanitize/bin/python $(PYTEST) -m "$(QUICK)" $(COMPILED)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q docs/checks

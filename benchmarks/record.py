@@ -105,7 +105,17 @@ def fill(page: str, block: Callable[[str], str]) -> str:
 
 def changed_since() -> bool:
     """Whether the code differs from the commit."""
-    git = ["git", "-C", str(HERE.parent), "status", "--porcelain", "--", "src", "benchmarks/*.py"]
+    git = [
+        "git",
+        "-C",
+        str(HERE.parent),
+        "status",
+        "--porcelain",
+        "--",
+        "src",
+        "benchmarks/*.py",
+        "benchmarks/core_fuzz",
+    ]
     try:
         answer = subprocess.run(git, capture_output=True, text=True, check=False)
     except OSError:

@@ -167,6 +167,16 @@ class TestRuns:
         for name in ("rows lost", "partial outputs", "stray files"):
             assert set(column(run, name)) == {0}, name
 
+    def test_the_compiled_code_takes_a_million_inputs(self, attacks):
+        run = attacks.newest("core_fuzz")
+        *targets, whole = column(run, "executions")
+        assert min(targets) >= 200_000
+        assert whole == sum(targets) >= 1_000_000
+        assert set(column(run, "reports")) == {0}
+
+    def test_tests_reach_the_lines_of_the_compiled_code(self, attacks):
+        assert column(attacks.newest("core_lines"), "%")[-1] >= 95
+
     def test_four_of_five_mutants_are_caught(self, attacks):
         """Equivalent ones counted as survivors."""
         run = attacks.newest("mutants")

@@ -447,6 +447,33 @@ def test_questions_in_another_form_are_refused_or_understood(name, change):
     assert other["order"].tolist() == usual["order"].tolist()
 
 
+@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_takes_about_as_long_as_a_number(value, part):
+    """Comparisons with it end searches for changes; 4,096 sets of 12 causes in 40 rounds would take long."""
+    problem = noisy(13)
+
+    def fastest(pairs):
+        taken = []
+        for _ in range(7):
+            start = time.process_time()
+            _core.read(**for_reading(problem, pairs=pairs))
+            taken.append(time.process_time() - start)
+        return min(taken)
+
+    def closely(limits):
+        return np.where(np.arange(6)[:, None] == 3, 1.0, np.where(np.arange(6)[:, None] == 4, 0.0, limits))
+
+    def spoilt(array):
+        other = array.copy()
+        other[(0,) * array.ndim] = value
+        return other
+
+    usual = with_pairs(4, closely)(problem)
+    other = [spoilt(item) if k == part else item for k, item in enumerate(usual)]
+    assert fastest(tuple(other)) < 40 * fastest(usual)
+
+
 @pytest.mark.slow
 def test_one_variable_stays_where_it_is():
     """In a process of its own: a swap with nobody would spoil the memory."""

@@ -92,3 +92,13 @@ def test_equal_noise_is_assumed_with_gains_too():
     result = DifferenceDAG(noise="equal").fit_population(sink(EFFECTS), sink(0.2 * EFFECTS)).result_
     assert result.gain_list[0].factor == pytest.approx(0.2, rel=1e-4)
     assert not result.noise_list
+
+
+@pytest.mark.parametrize("rows", [400, 2000])
+def test_a_tie_stays_one_in_samples(rows):
+    """Intercepts that are the same in both conditions tell orders apart by chance only."""
+    first, second = one_effect(0.8), one_effect(-0.3, (2.2, 0.4))
+    for seed in range(15):
+        tables = first.sample(rows, rng=2 * seed), second.sample(rows, rng=2 * seed + 1)
+        (edge,) = DifferenceDAG().fit(*tables).result_.edge_list
+        assert not edge.directed

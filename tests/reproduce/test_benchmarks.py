@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from studies import benchmark_modules
+from studies import ROOT, benchmark_modules
 
 import diffdag as dd
 from diffdag.precision.problem import standardise
 
-NAMES = ("admm", "cells", "contest", "growth", "measure", "peers", "record", "scale", "tables")
+NAMES = (
+    "admm", "cells", "contest", "core_fuzz", "core_lines", "growth", "measure", "peers", "record",
+    "scale", "tables",
+)  # fmt: skip
 TINY = {
     "p": (20, 40),
     "n": (1000,),
@@ -195,3 +201,65 @@ def test_sections_run_and_are_recorded(suite, results, capsys):
         assert row["time / floor"] == pytest.approx(row["time (s)"] / row["floor (s)"], rel=1e-4)
     assert runs["lp"]["rows"][0][5] < 1e-6
     assert "| dantzig | 20 |" in capsys.readouterr().out
+
+
+# The compiled code
+
+
+def test_figures_of_a_fuzzer_are_read_from_its_last_line(suite):
+    log = (
+        "INFO: Seed: 1\n#2\tINITED cov: 140 ft: 141 corp: 1/1b exec/s: 0 rss: 31Mb\n"
+        "#37\tNEW    cov: 1723 ft: 8857 corp: 74/59Kb lim: 512 exec/s: 104 rss: 94Mb L: 79/453 MS: 2 X-\n"
+        "#4000\tDONE   cov: 1790 ft: 9001 corp: 80/60Kb lim: 512 exec/s: 200 rss: 95Mb\nDone 4000 runs\n"
+    )
+    assert suite["core_fuzz"].figures(log) == [4000, 80, 1790, 9001]
+    broken = log.partition("#4000")[0] + "ERROR: AddressSanitizer"
+    assert suite["core_fuzz"].figures(broken) == [37, 74, 1723, 8857]
+
+
+def test_lines_count_as_reached_if_one_instance_was(suite):
+    lines = [{"line_number": n, "count": c} for n, c in [(3, 0), (3, 2), (4, 0), (5, 0), (7, 0), (8, 1)]]
+    again = [{"line_number": 7, "count": 0}, {"line_number": 4, "count": 9}]
+    units = [
+        {"files": [{"file": "/a/src/diffdag/x/a.h", "lines": lines}, {"file": "/usr/b.h", "lines": lines}]},
+        {"files": [{"file": "src/diffdag/x/a.h", "lines": again}]},
+    ]
+    module = suite["core_lines"]
+    assert module.rows(module.merged(units)) == [["x/a.h", 5, 3, 60.0, "5, 7"], ["all", 5, 3, 60.0, ""]]
+    assert module.runs([9, 1, 2, 3, 5]) == "1-3, 5, 9"
+
+
+@pytest.fixture(scope="module")
+def harness(suite, tmp_path_factory):
+    """What the fuzzer runs, with sanitizers, fed with random bytes."""
+    program = tmp_path_factory.mktemp("core") / "harness"
+    sources = [*suite["core_fuzz"].SOURCES, "benchmarks/core_fuzz/random_bytes.cpp"]
+    options = [
+        "-std=c++17",
+        "-D_GLIBCXX_ASSERTIONS",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ]
+    built = subprocess.run(["c++", *options, *sources, "-o", program], cwd=ROOT, check=False)
+    if built.returncode:
+        pytest.skip("the compiler has no sanitizers")
+    return program
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no compiler")
+def test_random_bytes_do_not_break_the_compiled_code(suite, harness):
+    """A bounded set of what benchmarks/core_fuzz.py does."""
+    for target in suite["core_fuzz"].TARGETS:
+        done = subprocess.run(
+            [harness, "970001", "300"],
+            env=os.environ | {"DIFFDAG_TARGET": target},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
+    unknown = subprocess.run([harness, "1", "1"], env={"DIFFDAG_TARGET": "x"}, capture_output=True, check=False)
+    assert unknown.returncode == 2
+    assert unknown.stderr.decode().split("one of ")[1].split() == list(suite["core_fuzz"].TARGETS)

@@ -136,7 +136,7 @@ def explanation_of(result: Difference, target: str) -> Explanation:
         raise InputError(
             "the result does not say what moved variables, which is not known of filtered rows (",
             named("whiten"),
-            "), nor where a condition has few rows; fit again without these",
+            "), nor where a condition has few rows; the variables that changed themselves are known there, too",
         )
     known = {own.variable: own for own in result.explanations.targets}
     if target in known:

@@ -108,7 +108,7 @@ class ChangeSet {
         while (depth >= 0) {
             const auto d = static_cast<std::size_t>(depth);
             const std::ptrdiff_t next = std::max(trail_[d + 1], depth > 0 ? trail_[d] : -1) + 1;
-            if (next >= end || everything + spent_on_[d] + cheapest >= best) {
+            if (next >= end || !(everything + spent_on_[d] + cheapest < best)) {
                 --depth;
                 continue;
             }

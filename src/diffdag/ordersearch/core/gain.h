@@ -260,7 +260,7 @@ class Gain {
             u1 = n1_ / fit.both.first;
             u2 = n2_ / fit.both.second;
             slope = u1 * steep.first + u2 * steep.second;
-            if (fit.loss > before - 1e-7) break;
+            if (!(fit.loss <= before - 1e-7)) break;
             before = fit.loss;
         }
         return fit;

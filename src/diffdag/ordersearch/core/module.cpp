@@ -1,12 +1,10 @@
 // The Python face of the core: arrays in, arrays filled in. Nothing here holds the interpreter's lock while it works.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
-#include "dynamic.h"
-#include "walk.h"
+#include "../../_base/array_caster.h"
+#include "calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -14,18 +12,7 @@ using namespace nb::literals;
 namespace {
 
 using namespace diffdag;
-
-template <typename Number, int dimensions>
-using Array = nb::ndarray<Number, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
-template <int dimensions> using Numbers = Array<const double, dimensions>;
-
-// Rows of the tables, by number of predecessors.
-enum { CHANGE, VARIANCE, FREE, INTERCEPT, GAIN, PENALTIES };
-enum { PAYS, LOW, HIGH, CLOSE_LOW, CLOSE_HIGH, INTERCEPT_PAYS, LIMITS };
-
-void require(bool holds, const char *what) {
-    if (!holds) throw nb::value_error(what);
-}
+using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
 // Called from inside a computation: let Python handle signals, and hear how far it is.
 Watch watch_for(const nb::object &report) {
@@ -36,111 +23,21 @@ Watch watch_for(const nb::object &report) {
     });
 }
 
-// The pairs of conditions: first and pooled scatter, rows, penalties, limits, whether variances are known to be equal,
-// and whether the last variable is a constant. The first axis of each array is the pair.
-using Pairs = std::tuple<Numbers<3>, Numbers<3>, Numbers<2>, Numbers<3>, Numbers<3>, bool, bool>;
-// An effect that must not change, as numbers of effect and cause.
-using Edge = std::optional<std::pair<std::size_t, std::size_t>>;
-
-Landscape make_landscape(const Pairs &given, const Edge &barred = {}) {
-    const auto &[first, pooled, rows, table, limits, equal, constant] = given;
-    const std::size_t count = first.shape(0), p = first.shape(1);
-    const auto by_position = [count = count, p = p](const Numbers<3> &array, std::size_t height) {
-        return array.shape(0) == count && array.shape(1) == height && array.shape(2) >= p;
-    };
-    require(count > 0 && p > 0 && first.shape(2) == p, "first: a square matrix for each pair");
-    require(pooled.shape(0) == count && pooled.shape(1) == p && pooled.shape(2) == p, "pooled: like first");
-    require(rows.shape(0) == count && rows.shape(1) == 2, "rows: two numbers for each pair");
-    require(by_position(table, PENALTIES) && by_position(limits, LIMITS), "table, limits: by pair and position");
-    Landscape landscape;
-    for (std::size_t k = 0; k < count; ++k) {
-        const auto of = [k](const Numbers<3> &array, std::size_t row) {
-            return array.data() + (k * array.shape(1) + row) * array.shape(2);
-        };
-        landscape.add(of(first, 0), of(pooled, 0), p,
-                      Rules{rows(k, 0), rows(k, 1), of(table, CHANGE), of(table, VARIANCE), of(table, INTERCEPT),
-                            of(table, GAIN), of(table, FREE), of(limits, PAYS), of(limits, INTERCEPT_PAYS), of(limits, LOW),
-                            of(limits, HIGH), of(limits, CLOSE_LOW), of(limits, CLOSE_HIGH), equal,
-                            constant ? p - 1 : NOBODY});
-    }
-    if (barred) landscape.bar({barred->first, barred->second});
-    return landscape;
-}
-
-void check_order(const Array<std::int64_t, 1> &order, std::size_t p) {
-    std::vector<bool> met(p, false);
-    require(order.shape(0) == p, "order: each variable once");
-    for (std::size_t t = 0; t < p; ++t) {
-        const std::int64_t v = order(t);
-        require(v >= 0 && v < static_cast<std::int64_t>(p) && !met[static_cast<std::size_t>(v)],
-                "order: each variable once");
-        met[static_cast<std::size_t>(v)] = true;
-    }
-}
-
-void walk(const Pairs &given, const Array<const bool, 2> &before, double unit, const Array<std::int64_t, 1> &order,
-          std::pair<std::size_t, std::size_t> steps, std::size_t sweeps, std::size_t careful, bool thorough,
-          std::size_t window, double grain, double far, std::uint64_t seed, const Array<const bool, 1> &restless,
-          const Edge &barred, const nb::object &report) {
-    Landscape landscape = make_landscape(given, barred);
-    const std::size_t p = landscape.view().p;
-    require(before.shape(0) == p && before.shape(1) == p && restless.shape(0) == p, "before, restless: by variable");
-    require(window <= WIDEST, "window: at most 16");
-    check_order(order, p);
+void walk_watched(const Pairs &given, const Array<const bool, 2> &before, double unit,
+                  const Array<std::int64_t, 1> &order, std::pair<std::size_t, std::size_t> steps, std::size_t sweeps,
+                  std::size_t careful, bool thorough, std::size_t window, double grain, double far, std::uint64_t seed,
+                  const Array<const bool, 1> &restless, const Edge &barred, const nb::object &report) {
     const Plan plan{unit, {steps.first, steps.second}, sweeps, careful, thorough, window, grain, far, seed};
     Watch watch = watch_for(report);
     nb::gil_scoped_release unlocked;
-    Walker walker(landscape, before.data(), plan, watch);
-    walker.walk(order.data(), std::vector<bool>(restless.data(), restless.data() + p));
+    walk(given, before, plan, order, restless, barred, watch);
 }
 
-double read_order(const Pairs &given, const Array<std::int64_t, 1> &order, bool careful, const Edge &barred,
-                  const Array<double, 1> &costs, const Array<bool, 2> &changed, const Array<bool, 1> &separate) {
-    Landscape landscape = make_landscape(given, barred);
-    const std::size_t p = landscape.view().p;
-    check_order(order, p);
-    require(costs.shape(0) == p && separate.shape(0) == p && changed.shape(0) == p && changed.shape(1) == p,
-            "costs, changed, separate: by variable");
-    nb::gil_scoped_release unlocked;
-    return landscape.read(order.data(), careful, costs.data(), changed.data(), separate.data());
-}
-
-// What the score rises by, along an order, if one effect after another must not change.
-void weigh_changes(const Pairs &given, const Array<std::int64_t, 1> &order, const Array<const std::int64_t, 2> &edges,
-                   const Array<double, 1> &rises) {
-    Landscape landscape = make_landscape(given);
-    const std::size_t p = landscape.view().p;
-    check_order(order, p);
-    require(edges.shape(1) == 2 && rises.shape(0) == edges.shape(0), "edges: effect and cause; rises: by edge");
-    for (std::size_t k = 0; k < 2 * edges.shape(0); ++k)
-        require(edges.data()[k] >= 0 && edges.data()[k] < static_cast<std::int64_t>(p), "edges: numbers of variables");
-    nb::gil_scoped_release unlocked;
-    landscape.take(order.data());
-    for (std::size_t k = 0; k < edges.shape(0); ++k)
-        rises(k) = landscape.rise_without({static_cast<std::size_t>(edges(k, 0)), static_cast<std::size_t>(edges(k, 1))});
-}
-
-void tabulate_costs(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
-                    const nb::object &report) {
-    Landscape landscape = make_landscape(given);
-    const std::size_t p = landscape.view().p - landscape.has_constant();
-    require(p > 0 && p < 32, "fewer than 32 variables");
-    require(costs.shape(0) == std::size_t{1} << p && costs.shape(1) == p && changes.shape(0) == costs.shape(0) &&
-                changes.shape(1) == p,
-            "costs, changes: by set and variable");
+void tabulate_watched(const Pairs &given, const Array<double, 2> &costs, const Array<std::int64_t, 2> &changes,
+                      const nb::object &report) {
     Watch watch = watch_for(report);
     nb::gil_scoped_release unlocked;
-    tabulate(landscape, costs.data(), changes.data(), watch);
-}
-
-double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, const Array<std::int64_t, 1> &order,
-                   const Array<double, 1> &scores) {
-    const std::size_t p = costs.shape(1);
-    require(p < 32 && costs.shape(0) == std::size_t{1} << p, "costs: by set and variable");
-    require(before.shape(0) == p && before.shape(1) == p && order.shape(0) == p, "before, order: by variable");
-    require(scores.shape(0) == costs.shape(0), "scores: by set");
-    nb::gil_scoped_release unlocked;
-    return best_order(costs.data(), before.data(), p, order.data(), scores.data());
+    tabulate_costs(given, costs, changes, watch);
 }
 
 }  // namespace
@@ -148,11 +45,13 @@ double best_of_all(const Numbers<2> &costs, const Array<const bool, 2> &before, 
 NB_MODULE(_core, m) {
     m.doc() = "The search over orders, compiled.";
     // What is filled in must not be a converted copy.
-    m.def("walk", &walk, "pairs"_a, "before"_a, "unit"_a, "order"_a.noconvert(), "steps"_a, "sweeps"_a, "careful"_a,
-          "thorough"_a, "window"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(), "report"_a.none());
-    m.def("read", &read_order, "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(), "costs"_a.noconvert(),
-          "changed"_a.noconvert(), "separate"_a.noconvert());
-    m.def("weigh", &weigh_changes, "pairs"_a, "order"_a, "edges"_a, "rises"_a.noconvert());
-    m.def("tabulate", &tabulate_costs, "pairs"_a, "costs"_a.noconvert(), "changes"_a.noconvert(), "report"_a.none());
-    m.def("best_order", &best_of_all, "costs"_a, "before"_a, "order"_a.noconvert(), "scores"_a.noconvert());
+    m.def("walk", &walk_watched, "pairs"_a, "before"_a, "unit"_a, "order"_a.noconvert(), "steps"_a, "sweeps"_a,
+          "careful"_a, "thorough"_a, "window"_a, "grain"_a, "far"_a, "seed"_a, "restless"_a, "barred"_a.none(),
+          "report"_a.none());
+    m.def("read", &read_order, Unlocked(), "pairs"_a, "order"_a, "careful"_a, "barred"_a.none(),
+          "costs"_a.noconvert(), "changed"_a.noconvert(), "separate"_a.noconvert());
+    m.def("weigh", &weigh_changes, Unlocked(), "pairs"_a, "order"_a, "edges"_a, "rises"_a.noconvert());
+    m.def("tabulate", &tabulate_watched, "pairs"_a, "costs"_a.noconvert(), "changes"_a.noconvert(), "report"_a.none());
+    m.def("best_order", &best_of_all, Unlocked(), "costs"_a, "before"_a, "order"_a.noconvert(),
+          "scores"_a.noconvert());
 }

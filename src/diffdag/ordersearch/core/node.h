@@ -270,7 +270,7 @@ class Pair {
                     set_.chosen = kept_;
                     return best;
                 }
-                if (cost > before - NEGLIGIBLE) break;
+                if (!(cost <= before - NEGLIGIBLE)) break;
                 before = cost;
             }
         }
