@@ -171,7 +171,7 @@ def any_table(case: Files, folder: Path) -> None:
     lambda dice: (
         few(text_files if dice.flip() else arrow_files, 3)(dice),
         dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
-        dice.pick((None, None, ["group"], ["a"], ["a", "group"], [], "a", ["nope"])),
+        dice.pick((*[None] * 5, ["group"], ["a"], ["a", "b"], dice.pick(([], "a", ["nope"], ["a", "group"])))),
     ),
     8,
 )
@@ -188,7 +188,7 @@ def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
 @target(
     lambda dice: (
         files(dice)[1] if dice.odd(0.1) else moments_files(dice),
-        dice.pick((None, None, ["batch"], ["b"], ["a", "batch"], ["nope"])),
+        dice.pick((["batch"], ["batch"], None, ["b"], ["a", "batch"], dice.pick(([], ["nope"], "batch", 3)))),
         options(dice, MODEL, 1) if dice.odd(0.5) else {},
     ),
     5,

@@ -118,9 +118,9 @@ def _give(dice: Dice, rng: np.random.Generator, made: Study, trait: str) -> None
             frame["batch"] = rng.choice(["p", "q", "r"][: dice.number(1, 3)], len(frame))
         made.model["adjust"] = dice.pick((["age"], ["age", "batch"], ["batch"]))
     elif trait == "units":
-        kind = dice.pick(("d{}", "{}", "own"))
+        kind = "{}" if dice.odd(0.3) else dice.pick(("d{}", "own"))
         for k, frame in enumerate(frames):
-            own = f"{k}.{{}}" if kind == "own" else kind
+            own = f"d{k}.{{}}" if kind == "own" else kind
             units = rng.integers(0, dice.pick((1, 5, 8)), len(frame))
             frame["donor"] = [own.format(unit) for unit in units]
             frame.iloc[:, 0] += units
