@@ -223,10 +223,14 @@ def _table_bytes(frame: pd.DataFrame, kind: str) -> bytes:
         return _written(table, kind)
     except Exception:  # there is no end to what they refuse
         plain = pa.table(
-            [pa.array([str(v) for v in frame.iloc[:, k]]) for k in range(frame.shape[1])],
-            names=[str(name).encode(errors="replace").decode() for name in frame.columns],
+            [pa.array([_said(v) for v in frame.iloc[:, k]]) for k in range(frame.shape[1])],
+            names=[_said(name) for name in frame.columns],
         )
         return _written(plain, kind)
+
+
+def _said(value: Any) -> str:
+    return str(value).encode(errors="replace").decode()
 
 
 def _written(table: pa.Table, kind: str) -> bytes:
