@@ -247,6 +247,15 @@ def test_sparse_cells_with_places_outside_the_table(tmp_path, kind, part):
         align_tables(*[read_table(path)] * 2)
 
 
+@pytest.mark.parametrize("levels", [None, {"b": ["1", "2"]}])
+def test_a_gene_that_is_text_in_the_other_table(levels):
+    """Only columns of frames could be looked at one by one."""
+    anndata = pytest.importorskip("anndata")
+    cells = anndata.AnnData(X=TABLE.to_numpy(), var=pd.DataFrame(index=TABLE.columns))
+    with pytest.raises(InputError, match=r"'b' is not numeric|column 'b' .* is none of its levels"):
+        align_tables(cells, TABLE.assign(b="text"), levels=levels)
+
+
 # Answers.
 
 
