@@ -22,7 +22,7 @@ from diffdag._base.errors import InputError
 from diffdag.app.serve.preview import group_columns
 from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
-from diffdag.results.records import Edge
+from diffdag.results.records import Check, Edge
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
 from diffdag.tables.moments import Moments
@@ -257,6 +257,17 @@ def test_a_gene_that_is_text_in_the_other_table(levels):
 
 
 # Answers.
+
+
+def test_a_result_with_half_a_character_is_refused(tmp_path):
+    """It was read, and could not be saved."""
+    check = Check("rows", passed=True, message="said")
+    text = graph(["a", "b"], [], checks=(check,), notes=("\\ud800 is an escape",)).to_json()
+    (tmp_path / "result.json").write_text(text.replace("said", "\\ud83d\\ude00"))
+    assert dd.load(tmp_path).checks[0].message == "\U0001f600"
+    (tmp_path / "result.json").write_text(text.replace("said", "\\ud800"))
+    with pytest.raises(InputError, match="holds text that is not valid"):
+        dd.load(tmp_path)
 
 
 def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, capsys):

@@ -146,8 +146,12 @@ class _Reader:
         try:
             decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
             content = json.loads(decoded, parse_constant=lambda word: self.fail(f"{word} is not a JSON number"))
+            if "\\ud" in decoded.lower():  # which may be half a character, that no file of ours can hold
+                _dump(content).encode("utf-8")
         except InputError:
             raise
+        except UnicodeEncodeError:
+            self.fail("holds text that is not valid", REMEDY)
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             self.fail(f"is not JSON{where}", REMEDY)
