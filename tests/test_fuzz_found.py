@@ -222,6 +222,15 @@ def test_thousands_separators_are_called_so(tmp_path, value):
         align_tables(table, table)
 
 
+@pytest.mark.parametrize("weight", [1e160, 1e100, 1e-200])
+def test_models_whose_variables_vary_too_much_or_too_little(weight):
+    """NumPy gave up on their covariances."""
+    variances = [1.0, 1.0] if weight > 1 else [weight, 1.0]
+    models = [dd.LinearSEM([[0, 0], [k, 0]], noise_variances=variances) for k in (weight, 0.5)]
+    with pytest.raises(InputError, match=r"values of 'X[12]' vary by .* too far from 1"):
+        dd.DifferenceDAG().fit_population(*models)
+
+
 # The command line.
 
 

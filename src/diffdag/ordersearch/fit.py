@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
 from diffdag.model.memory import long_run_ratio
@@ -47,6 +47,7 @@ from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
+from diffdag.tables.degenerate import find_extreme_scales
 from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
@@ -580,7 +581,10 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
 
 def fit_exactly(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> OrderFit:
     """Search over orders of exact models, taken for samples of so many rows."""
-    sigma1, sigma2 = first.covariance(), second.covariance()
+    with np.errstate(over="ignore", invalid="ignore"):  # refused in words
+        sigma1, sigma2 = first.covariance(), second.covariance()
+    spreads = [np.nan_to_num(np.sqrt(np.diag(sigma)), nan=np.inf) for sigma in (sigma1, sigma2)]
+    raise_problems(find_extreme_scales(first.names, spreads, ("first", "second")))
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
     if rows < LEAST_ROWS * p:
