@@ -167,9 +167,21 @@ def any_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
+def written(made: Study) -> list[tuple[str, bytes]]:
+    """The tables of a study as text files."""
+    both = {"one.csv": made.first, "two.csv": made.second}
+    return [(name, frame.to_csv(index=False).encode("utf-8", "replace")) for name, frame in both.items()]
+
+
+def of_study(dice: Dice) -> Files:
+    """A study as files, to be read in pieces."""
+    made = study(dice)
+    return Files(written(made), {"adjust": made.model.get("adjust"), "missing": "drop"})
+
+
 @target(
     lambda dice: (
-        few(text_files if dice.flip() else arrow_files, 3)(dice),
+        few(text_files if dice.flip() else arrow_files, 3)(dice) if dice.number(0, 2) else of_study(dice),
         dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
         dice.pick((*[None] * 5, ["group"], ["a"], ["a", "b"], dice.pick(([], "a", ["nope"], ["a", "group"])))),
     ),
@@ -178,7 +190,8 @@ def any_table(case: Files, folder: Path) -> None:
 def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
     given, kind, adjust = case
     places = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
-    found = stream_moments(folder if len(places) > 2 else places, kind, adjust=adjust, **given.choice)
+    chosen = {"adjust": adjust, **given.choice}
+    found = stream_moments(folder if len(places) > 2 else places, kind, **chosen)
     again = Moments.load(found.moments.save(folder / "moments.npz"))
     hold(
         again.names == found.moments.names and (again.scatter == found.moments.scatter).all(), "moments changed"
@@ -208,15 +221,22 @@ def moments(case: tuple[bytes, Any, dict[str, Any]], folder: Path) -> None:
     looked_at(DifferenceDAG(**chosen).fit_moments(found, again).result_)
 
 
-@target(
-    lambda dice: (
-        few(text_files if dice.flip() else files)(dice),
-        dice.pick(("", "", "", "group", "a")),
-        dice.pick((None, {}, {"drop": ("a",)}, {"adjust": ("b", "c")}, {"cluster": "a"}, {"cluster": "group"})),
-        dice.pick(("", "drop", "em")),
-    ),
-    5,
-)
+def looks(dice: Dice) -> tuple[Files, str, Any, str]:
+    """Files that the page is shown, and what is asked about them."""
+    if dice.flip():
+        made = study(dice)
+        roles = {"cluster": made.model.get("cluster", ""), "adjust": made.model.get("adjust", ())}
+        roles["adjust"] = roles["adjust"] if isinstance(roles["adjust"], list) else ()
+        missing = dice.pick(("", made.model.get("missing", "")))
+        return Files(written(made), {}), "", dice.pick((None, roles)), missing
+    roles = dice.pick(
+        (None, {}, {"drop": ("a",)}, {"adjust": ("b", "c")}, {"cluster": "a"}, {"cluster": "group"})
+    )
+    shown = few(text_files if dice.flip() else files)(dice)
+    return shown, dice.pick(("", "", "", "group", "a")), roles, dice.pick(("", "drop", "em"))
+
+
+@target(looks, 5)
 def looking(case: tuple[Files, str, Any, str], folder: Path) -> None:
     given, group, roles, missing = case
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
