@@ -90,8 +90,8 @@ def fit_once(seed: int, folder: Path) -> None:
     tables, options = study(seed, kind)
     result = dd.DifferenceDAG(**options, n_jobs=1 + seed % 2).fit(*tables).result_
     _ = result.summary(), result.nodes, result.by_unit
-    if kind not in ("paper", "few"):
-        result.explain(result.variables[0])
+    if result.explanations is not None:
+        result.explain(next(name for name in result.variables if name not in result.screened_out))
     if seed % 5 == 0:
         result.save(folder)
         dd.load(folder)

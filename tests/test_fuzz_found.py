@@ -279,6 +279,18 @@ def test_a_result_with_half_a_character_is_refused(tmp_path):
         dd.load(tmp_path)
 
 
+def test_settings_nested_too_deep_are_refused(tmp_path):
+    """How deep was too deep depended on how deep the program was itself."""
+    text = graph(["a", "b"], [], settings={"x": "deep"}).to_json()
+    for depth, refused in ((20, False), (60, True), (400, True)):
+        (tmp_path / "result.json").write_text(text.replace('"deep"', "[" * depth + "]" * depth))
+        if refused:
+            with pytest.raises(InputError, match="'settings' has parts in parts, more than 50 levels"):
+                dd.load(tmp_path)
+        else:
+            dd.load(tmp_path).save(tmp_path / "again")
+
+
 def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, capsys):
     groups = pd.concat([(TABLE * k).assign(group=f"g{k}") for k in (1, 2, 3)])
     groups.to_csv(tmp_path / "t.csv", index=False)
