@@ -35,7 +35,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
-SECONDS = 10  # of processor time: others may use the machine, too
+SECONDS = 10  # of processor time: others may use the machine, and methods have an alarm of their own
 ASLEEP = 10  # times as many may go by
 PATIENCE = 400  # seconds without a sign of life, as where compiled code heeds no signal
 MOST = 1 << 29  # bytes of memory that an input may take; all of them are small
@@ -71,9 +71,9 @@ def once(function: Any, case: Any, folder: Path) -> tuple[str, str]:
     def ring(*_: object) -> None:
         raise Hang
 
-    for number in (signal.SIGPROF, signal.SIGALRM):
+    for number in (signal.SIGVTALRM, signal.SIGALRM):
         signal.signal(number, ring)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     signal.alarm(ASLEEP * SECONDS)
     try:
         with warnings.catch_warnings():
@@ -89,7 +89,7 @@ def once(function: Any, case: Any, folder: Path) -> tuple[str, str]:
     except BaseException:  # that is what is looked for
         return "tracebacks", traceback.format_exc()
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.alarm(0)
 
 

@@ -231,6 +231,22 @@ def test_models_whose_variables_vary_too_much_or_too_little(weight):
         dd.DifferenceDAG().fit_population(*models)
 
 
+@pytest.mark.parametrize("apart", [1e7, 1e9])
+def test_means_that_are_too_far_apart(apart):
+    """Rounding decided: edges and intercepts at 1e7 standard deviations, and an order of no variable at 1e9."""
+    rows = dd.simulate_pair(3, neighbours=2, changes=1, rng=880_903).first.sample(40, rng=1)
+    other = pd.DataFrame(rows + np.array([0, apart, 0]), columns=list("abc"))
+    with pytest.raises(InputError, match=r"the means of 'b' .* times their spread apart, more than can be"):
+        dd.DifferenceDAG().fit(TABLE, other)
+    dd.DifferenceDAG(method="paper").fit(TABLE, other)
+
+
+@pytest.mark.parametrize("option", [{"limit": "long"}, {"limit": -1}, {"n_jobs": "all"}])
+def test_limits_that_are_no_numbers(option):
+    with pytest.raises(InputError, match=r"must be a (whole )?number"):
+        dd.compare_methods(TABLE, TABLE * 2, methods=["order"], **option)
+
+
 # The command line.
 
 

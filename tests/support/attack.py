@@ -136,12 +136,12 @@ def _read(case: Files, folder: Path) -> None:
     )
 
 
-@target(few(text_files), 14)
+@target(few(text_files), 20)
 def text_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(arrow_files), 10)
+@target(few(arrow_files), 14)
 def arrow_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
@@ -152,7 +152,7 @@ def numpy_table(case: Files, folder: Path) -> None:
     hold(not Path("pickle-was-loaded").exists(), "a pickle was loaded")
 
 
-@target(lambda dice: replace(few(turned_files)(dice), turned=True), 4)
+@target(lambda dice: replace(few(turned_files)(dice), turned=True), 6)
 def turned_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
@@ -162,7 +162,7 @@ def cells(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(files, 3), 8)
+@target(few(files, 3), 10)
 def any_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
@@ -185,7 +185,7 @@ def of_study(dice: Dice) -> Files:
         dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
         dice.pick((*[None] * 5, ["group"], ["a"], ["a", "b"], dice.pick(([], "a", ["nope"], ["a", "group"])))),
     ),
-    8,
+    10,
 )
 def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
     given, kind, adjust = case
@@ -375,7 +375,7 @@ def _studied(case: Study) -> DifferenceResult:
     return found
 
 
-@target(study, 8)
+@target(study, 7)
 def designs(case: Study, folder: Path) -> None:
     found = _studied(case)
     explained(found)
@@ -460,7 +460,7 @@ def many(dice: Dice) -> Any:
     return made, tables, reference
 
 
-@target(many, 2)
+@target(many, 1)
 def study_conditions(case: Any, folder: Path) -> None:
     made, tables, reference = case
     model = DifferenceDAG(**{"n_jobs": 1, **made.model})
@@ -631,7 +631,7 @@ def _server() -> Any:
 # The command line.
 
 
-@target(command_lines, 10)
+@target(command_lines, 9)
 def commands(case: Command, folder: Path) -> None:
     for name, content in case.files.items():
         put(folder, name, content)

@@ -52,7 +52,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "required": ("a->b", "b -> c"),
     "forbidden": ("a->b", "c->a"),
     "covariance": ("sample", "winsorised", "spearman"),
-    "effective_samples": ("20", "20,10", "auto"), "max_variables": ("2", "3"), "resamples": ("20", "0"),
+    "effective_samples": ("20", "20,10", "auto"), "max_variables": ("2", "3"), "resamples": ("20", "0", "0"),
     "fdr": ("0", "2"), "labels": ("x,y", "x"), "permutations": ("19",), "intervals": ("split",),
     "whiten": ("ar", "differences"), "adjust": ("a", "age,batch", "hidden", "1", "c"),
     "cluster": ("donor", "a"), "levels": ("stage=low,mid,high", "stage=low<mid<high", "a=1,2", "stage"),

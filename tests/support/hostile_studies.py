@@ -127,7 +127,7 @@ def _give(dice: Dice, rng: np.random.Generator, made: Study, trait: str) -> None
         made.model["cluster"] = "donor"
     elif trait == "gaps":
         for frame in frames:
-            gaps = rng.random(frame.shape) < dice.pick((0.03, 0.3))
+            gaps = rng.random(frame.shape) < dice.pick((0.03, 0.03, 0.03, 0.3))
             for k in range(frame.shape[1]):
                 frame.isetitem(k, frame.iloc[:, k].mask(gaps[:, k]))
         made.model["missing"] = dice.pick(("em", "em", "drop"))

@@ -47,7 +47,7 @@ from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
-from diffdag.tables.degenerate import find_extreme_scales
+from diffdag.tables.degenerate import find_extreme_scales, find_far_means
 from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
@@ -106,12 +106,14 @@ def mean_difference(first: Moments, second: Moments) -> FloatArray | None:
     """First mean minus second, as it would be were both worth all of their rows; None if they say nothing.
 
     A difference that is worth fewer rows is smaller by the ratio of the errors: what it gains is then right.
+    Means that are so far apart that rounding would decide are refused.
     """
     worth = [own.n if own.mean_rows is None else own.mean_rows for own in (first, second)]
     if min(worth) <= 0:
         return None
     share = (1 / first.n + 1 / second.n) / (1 / worth[0] + 1 / worth[1])
     difference: FloatArray = (first.mean - second.mean) * math.sqrt(min(share, 1.0))
+    raise_problems(find_far_means(first.names, np.abs(difference) / pooled_scale(first, second)))
     return difference
 
 
