@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from record import print_table
 
@@ -46,17 +47,34 @@ class Kind:
     differs: tuple[str, ...] = ()  # files with dates and times in them
 
 
+def experiment(name: str, pairs: int, methods: str) -> Kind:
+    """A small run of an experiment."""
+    words = ("reproduce", name, "--quick", "--pairs", str(pairs), "--methods", methods)
+    return Kind(f"reproduce {name}", words, (f"{name}-times.csv", f"{name}.json"))
+
+
 KINDS = (
     Kind("fit --resamples", ("fit", "first.csv", "second.csv", "--resamples", "60", "--permutations", "99")),
-    Kind(
-        "reproduce figure2",
-        ("reproduce", "figure2", "--quick", "--pairs", "2", "--methods", "order,listen,dci-c"),
-        ("figure2-times.csv", "figure2.json"),
-    ),
+    experiment("figure2", 2, "order,listen,dci-c"),
     Kind(
         "path --by stability",
         ("path", "first.csv", "second.csv", "--by", "stability", "--penalties", "0.5,2", "--fits", "10"),
     ),
+    Kind(
+        "fit --adjust --cluster --missing em",
+        (
+            *("fit", "study1.csv", "study2.csv", "--adjust", "age", "--cluster", "donor", "--missing", "em"),
+            *("--resamples", "24", "--permutations", "19"),
+        ),
+    ),
+    Kind("fit --controls", ("fit", "first.csv", "second.csv", "--controls", "20", "--resamples", "24")),
+    Kind(
+        "fit --reference",
+        ("fit", "groups.csv", "--group", "dose", "--reference", "none", "--resamples", "20"),
+    ),
+    experiment("nodes", 2, "order,sd-ratio,shift"),
+    experiment("rivals", 2, "order,listen,z-score"),
+    experiment("wide", 1, "dtrace,z-score,dgca"),
 )
 COLUMNS = (
     *("run", "processes", "runs", "kills", "of the parent alone", "rows taken over", "rows lost"),
@@ -230,10 +248,19 @@ def code() -> str:
 
 
 def write_tables(folder: Path, seed: int) -> None:
+    """Two tables, the same in groups, and a study with covariates, donors and gaps."""
     pair = dd.simulate_pair(8, neighbours=3, changes=3, rng=seed)
+    names, frames = [f"X{j}" for j in range(8)], []
     for name, model, k in (("first", pair.first, 1), ("second", pair.second, 2)):
-        rows = model.sample(400, rng=seed + k)
-        pd.DataFrame(rows, columns=[f"X{j}" for j in range(8)]).to_csv(folder / f"{name}.csv", index=False)
+        frames.append(pd.DataFrame(model.sample(400, rng=seed + k), columns=names))
+        frames[-1].to_csv(folder / f"{name}.csv", index=False)
+    doses = [frame.assign(dose=dose) for dose, frame in zip(("none", "high"), frames, strict=True)]
+    pd.concat([*doses, doses[1].iloc[::2].assign(dose="low")]).to_csv(folder / "groups.csv", index=False)
+    rng = np.random.default_rng(seed)
+    for k, frame in enumerate(frames, start=1):
+        own = frame.iloc[:160, :5].mask(rng.random((160, 5)) < 0.03)
+        own = own.assign(age=rng.uniform(20, 80, 160).round(), donor=[f"d{j % 8}" for j in range(160)])
+        own.to_csv(folder / f"study{k}.csv", index=False)
     (folder / "tmp").mkdir()
 
 

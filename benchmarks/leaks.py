@@ -2,9 +2,11 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/leaks.py [--fits 1000] [--seed 900000]
 
-After a warm-up that does everything once, each fit draws a pair of tables, fits it by the order search or by
-the paper's method, and some are saved and loaded; now and then resamples run in two processes, a path of
-settings is fitted, plots are drawn, and a session of the server takes files in, looks at them and fits them.
+After a warm-up that does everything once, each fit draws a pair of tables and fits it, in turn by the order
+search or the paper's method, with covariates, units, gaps, memory, noise of another shape, few rows or many
+variables; variables are explained, and some results saved and loaded. Now and then resamples run in two
+processes, controls, several conditions and a path of settings are fitted, plots are drawn, and a session of the
+server takes files in, looks at them and fits them.
 Resident memory is read at regular intervals; shown is the slope of a straight line through the second half,
 with its standard error, and that of the number of Python's objects. Free memory is given back before reading,
 since a leak would fill that first and not show. `--leak 4096` is the control: so much is leaked at each fit on
@@ -28,8 +30,10 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from record import print_table
 
 import diffdag as dd
@@ -49,18 +53,52 @@ def draw(seed: int) -> list[np.ndarray]:
     return [model.sample(ROWS, rng=seed + k) for k, model in enumerate((pair.first, pair.second), start=1)]
 
 
+def study(seed: int, kind: str) -> tuple[list[pd.DataFrame], dict[str, Any]]:
+    """Two tables of one kind, and the options that suit them."""
+    rng = np.random.default_rng(seed)
+    if kind == "wide":
+        mixing = np.eye(30) + np.triu(rng.uniform(-0.3, 0.3, (30, 30)), 1)
+        return [pd.DataFrame(rng.standard_normal((24, 30)) @ mixing) for _ in "12"], {"max_variables": 4}
+    frames = [pd.DataFrame(table, columns=[f"X{k}" for k in range(P)]) for table in draw(seed)]
+    if kind == "shape":
+        frames = [np.sign(frame) * frame**2 for frame in frames]
+    if kind == "few":
+        frames[1] = frames[1].iloc[:3]
+    if kind == "em":
+        frames = [frame.mask(rng.random(frame.shape) < 0.03) for frame in frames]
+    for frame in frames if kind in ("adjust", "cluster") else ():
+        frame["age"], frame["donor"] = rng.uniform(20, 80, ROWS), [f"d{k % 8}" for k in range(ROWS)]
+    return frames, OPTIONS[kind]
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "paper": {"method": "paper"},
+    "adjust": {"adjust": ["age", "donor"]},
+    "cluster": {"cluster": "donor"},
+    "em": {"missing": "em"},
+    "whiten": {"whiten": "ar"},
+    "shape": {},
+    "few": {},
+    "wide": {},
+}
+
+
 def fit_once(seed: int, folder: Path) -> None:
-    """One fit by either method, with all that is written of it."""
-    method = "paper" if seed % 3 == 0 else "order"
-    result = dd.DifferenceDAG(method=method, n_jobs=1 + seed % 2).fit(*draw(seed)).result_
-    result.summary()
+    """One fit of some kind, with all that is said and written of it."""
+    kind = list(OPTIONS)[seed % len(OPTIONS)]
+    tables, options = study(seed, kind)
+    result = dd.DifferenceDAG(**options, n_jobs=1 + seed % 2).fit(*tables).result_
+    _ = result.summary(), result.nodes, result.by_unit
+    if result.explanations is not None:
+        result.explain(next(name for name in result.variables if name not in result.screened_out))
     if seed % 5 == 0:
         result.save(folder)
         dd.load(folder)
 
 
 def now_and_then(seed: int, folder: Path) -> None:
-    """What takes long: resamples in processes, plots, the server."""
+    """What takes long: resamples in processes, controls, several conditions, plots, the server."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     tables = draw(seed)
@@ -70,7 +108,11 @@ def now_and_then(seed: int, folder: Path) -> None:
     )
     for picture in (result.plot, result.plot_precision):
         plt.close(picture().figure)
+    plt.close(result.plot_explanation(result.variables[-1]))
+    dd.DifferenceDAG(controls=20, n_jobs=2).fit(*tables)
     dd.settings_path(*tables, penalties=[0.5, 2], model=dd.DifferenceDAG(n_jobs=2)).save(folder / "path")
+    doses = {"none": tables[0], "low": tables[1], "high": tables[1][::2]}
+    dd.fit_conditions(doses, reference="none").save(folder / "conditions")
     asyncio.run(visit(tables))
 
 

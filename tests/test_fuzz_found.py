@@ -22,7 +22,7 @@ from diffdag._base.errors import InputError
 from diffdag.app.serve.preview import group_columns
 from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
-from diffdag.results.records import Edge
+from diffdag.results.records import Check, Edge
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
 from diffdag.tables.moments import Moments
@@ -222,6 +222,31 @@ def test_thousands_separators_are_called_so(tmp_path, value):
         align_tables(table, table)
 
 
+@pytest.mark.parametrize("weight", [1e160, 1e100, 1e-200])
+def test_models_whose_variables_vary_too_much_or_too_little(weight):
+    """NumPy gave up on their covariances."""
+    variances = [1.0, 1.0] if weight > 1 else [weight, 1.0]
+    models = [dd.LinearSEM([[0, 0], [k, 0]], noise_variances=variances) for k in (weight, 0.5)]
+    with pytest.raises(InputError, match=r"values of 'X[12]' vary by .* too far from 1"):
+        dd.DifferenceDAG().fit_population(*models)
+
+
+@pytest.mark.parametrize("apart", [1e7, 1e9])
+def test_means_that_are_too_far_apart(apart):
+    """Rounding decided: edges and intercepts at 1e7 standard deviations, and an order of no variable at 1e9."""
+    rows = dd.simulate_pair(3, neighbours=2, changes=1, rng=880_903).first.sample(40, rng=1)
+    other = pd.DataFrame(rows + np.array([0, apart, 0]), columns=list("abc"))
+    with pytest.raises(InputError, match=r"the means of 'b' .* times their spread apart, more than can be"):
+        dd.DifferenceDAG().fit(TABLE, other)
+    dd.DifferenceDAG(method="paper").fit(TABLE, other)
+
+
+@pytest.mark.parametrize("option", [{"limit": "long"}, {"limit": -1}, {"n_jobs": "all"}])
+def test_limits_that_are_no_numbers(option):
+    with pytest.raises(InputError, match=r"must be a (whole )?number"):
+        dd.compare_methods(TABLE, TABLE * 2, methods=["order"], **option)
+
+
 # The command line.
 
 
@@ -247,7 +272,39 @@ def test_sparse_cells_with_places_outside_the_table(tmp_path, kind, part):
         align_tables(*[read_table(path)] * 2)
 
 
+@pytest.mark.parametrize("levels", [None, {"b": ["1", "2"]}])
+def test_a_gene_that_is_text_in_the_other_table(levels):
+    """Only columns of frames could be looked at one by one."""
+    anndata = pytest.importorskip("anndata")
+    cells = anndata.AnnData(X=TABLE.to_numpy(), var=pd.DataFrame(index=TABLE.columns))
+    with pytest.raises(InputError, match=r"'b' is not numeric|column 'b' .* is none of its levels"):
+        align_tables(cells, TABLE.assign(b="text"), levels=levels)
+
+
 # Answers.
+
+
+def test_a_result_with_half_a_character_is_refused(tmp_path):
+    """It was read, and could not be saved."""
+    check = Check("rows", passed=True, message="said")
+    text = graph(["a", "b"], [], checks=(check,), notes=("\\ud800 is an escape",)).to_json()
+    (tmp_path / "result.json").write_text(text.replace("said", "\\ud83d\\ude00"))
+    assert dd.load(tmp_path).checks[0].message == "\U0001f600"
+    (tmp_path / "result.json").write_text(text.replace("said", "\\ud800"))
+    with pytest.raises(InputError, match="holds text that is not valid"):
+        dd.load(tmp_path)
+
+
+def test_settings_nested_too_deep_are_refused(tmp_path):
+    """How deep was too deep depended on how deep the program was itself."""
+    text = graph(["a", "b"], [], settings={"x": "deep"}).to_json()
+    for depth, refused in ((20, False), (60, True), (400, True)):
+        (tmp_path / "result.json").write_text(text.replace('"deep"', "[" * depth + "]" * depth))
+        if refused:
+            with pytest.raises(InputError, match="'settings' has parts in parts, more than 50 levels"):
+                dd.load(tmp_path)
+        else:
+            dd.load(tmp_path).save(tmp_path / "again")
 
 
 def test_an_answer_leaves_nothing_of_an_earlier_one_of_another_kind(tmp_path, capsys):

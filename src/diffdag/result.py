@@ -150,9 +150,9 @@ class DifferenceResult(Difference):
     def save(self, folder: str | os.PathLike[str], *, coordinates: Coordinates | None = None) -> list[Path]:
         """Write result.json, edges.csv, nodes.csv, graph.graphml and report.html.
 
-        Everything is rendered before the first file is written; if one cannot be written, older ones stay. Each
-        file is replaced in one step, and the folder as a whole where it is new or holds nothing but a result
-        and its journals: it then never holds files of two results.
+        Everything is rendered before the first file is written; if one cannot be written, older ones stay. The
+        folder never holds files of two results: it is replaced as a whole where it is new or holds nothing but
+        a result and its journals, and elsewhere older files are put aside before the first new one comes.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,9 @@ from hostile_files import (
     result_files,
     text_files,
     tier_files,
+    turned_files,
 )
+from hostile_studies import KNOWN, MODEL, Study, costly, study, wide
 from hypothesis import strategies as st
 from whole import hold, whole
 
@@ -47,12 +49,15 @@ from diffdag.app.serve.uploads import ENDINGS
 from diffdag.conditions import fit_conditions
 from diffdag.estimator import DifferenceDAG
 from diffdag.model.prior_knowledge import precedence, read_tiers
+from diffdag.model.sem import LinearSEM
 from diffdag.precision.api import precision_difference
 from diffdag.refits import resample_fits, settings_path
+from diffdag.report.explanation import explanation_json, explanation_text
 from diffdag.report.html import conditions as conditions_report
 from diffdag.report.html import page
+from diffdag.report.plots.chart import svg_of
 from diffdag.reproduce.methods.compare import compare_methods
-from diffdag.result import load
+from diffdag.result import ConditionsResult, DifferenceResult, load
 from diffdag.results import json as exchange
 from diffdag.results.records import CHANGES, Edge
 from diffdag.tables.align import align_tables
@@ -70,6 +75,7 @@ class Files:
 
     files: list[tuple[str, bytes]]
     choice: dict[str, Any]
+    turned: bool = False
 
 
 Target = Callable[[Any, Path], None]
@@ -112,7 +118,9 @@ def called(name: str, kind: Callable[[Dice], bytes]) -> Callable[[Dice], tuple[s
 
 def _read(case: Files, folder: Path) -> None:
     """Read tables and look at all that is in them."""
-    tables = [read_table(put(folder / str(k), *file)) for k, file in enumerate(case.files)]
+    tables = [
+        read_table(put(folder / str(k), *file), transpose=case.turned) for k, file in enumerate(case.files)
+    ]
     for table in tables:
         source = Source.of(table, "first")
         odd = source.unfit(source.names)
@@ -128,12 +136,12 @@ def _read(case: Files, folder: Path) -> None:
     )
 
 
-@target(few(text_files), 14)
+@target(few(text_files), 20)
 def text_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(arrow_files), 10)
+@target(few(arrow_files), 14)
 def arrow_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
@@ -144,50 +152,91 @@ def numpy_table(case: Files, folder: Path) -> None:
     hold(not Path("pickle-was-loaded").exists(), "a pickle was loaded")
 
 
+@target(lambda dice: replace(few(turned_files)(dice), turned=True), 6)
+def turned_table(case: Files, folder: Path) -> None:
+    _read(case, folder)
+
+
 @target(few(called("t.h5ad", cell_files), 1), 3)
 def cells(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(files, 3), 8)
+@target(few(files, 3), 10)
 def any_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
+def written(made: Study) -> list[tuple[str, bytes]]:
+    """The tables of a study as text files."""
+    both = {"one.csv": made.first, "two.csv": made.second}
+    return [(name, frame.to_csv(index=False).encode("utf-8", "replace")) for name, frame in both.items()]
+
+
+def of_study(dice: Dice) -> Files:
+    """A study as files, to be read in pieces."""
+    made = study(dice)
+    return Files(written(made), {"adjust": made.model.get("adjust"), "missing": "drop"})
+
+
 @target(
     lambda dice: (
-        few(text_files if dice.flip() else arrow_files, 3)(dice),
+        few(text_files if dice.flip() else arrow_files, 3)(dice) if dice.number(0, 2) else of_study(dice),
         dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
+        dice.pick((*[None] * 5, ["group"], ["a"], ["a", "b"], dice.pick(([], "a", ["nope"], ["a", "group"])))),
     ),
-    8,
+    10,
 )
-def stream(case: tuple[Files, Any], folder: Path) -> None:
-    given, kind = case
+def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
+    given, kind, adjust = case
     places = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
-    found = stream_moments(folder if len(places) > 2 else places, kind, **given.choice)
+    chosen = {"adjust": adjust, **given.choice}
+    found = stream_moments(folder if len(places) > 2 else places, kind, **chosen)
     again = Moments.load(found.moments.save(folder / "moments.npz"))
     hold(
         again.names == found.moments.names and (again.scatter == found.moments.scatter).all(), "moments changed"
     )
 
 
-@target(lambda dice: files(dice)[1] if dice.odd(0.1) else moments_files(dice), 5)
-def moments(case: bytes, folder: Path) -> None:
-    found = Moments.load(put(folder, "m.npz", case))
-    _ = found + found, found.select(found.names[:1])
-    align = DifferenceDAG().fit_moments(found, found).result_
-    hold(exchange.from_json(align.to_json(), "x") == align, "a result changed on its way")
-
-
 @target(
     lambda dice: (
-        few(files)(dice),
-        dice.pick(("", "", "", "group", "a")),
-        dice.pick((None, {}, {"drop": ("a",)}, {"adjust": ("b", "c")}, {"cluster": "a"})),
-        dice.pick(("", "drop", "em")),
+        files(dice)[1] if dice.odd(0.1) else moments_files(dice),
+        dice.pick(("all", "all", "all", ["b"], ["a", "batch"], dice.pick((None, [], ["nope"], "batch", 3)))),
+        options(dice, MODEL, 1) if dice.odd(0.5) else {},
     ),
     5,
 )
+def moments(case: tuple[bytes, Any, dict[str, Any]], folder: Path) -> None:
+    content, adjust, model = case
+    found = Moments.load(put(folder, "m.npz", content))
+    again = Moments.load(found.save(folder / "again.npz"))
+    hold((again.scatter == found.scatter).all() and again.categories == found.categories, "moments changed")
+    found.select(found.column_names()[:1])
+    with contextlib.suppress(InputError):  # not where covariates were taken out
+        _ = found + found
+    adjust = list(found.categories) or None if adjust == "all" else adjust
+    if adjust is not None:
+        found.adjusted(adjust)
+    chosen = {"adjust": adjust, **model, "n_jobs": 1}
+    looked_at(DifferenceDAG(**chosen).fit_moments(found, again).result_)
+
+
+def looks(dice: Dice) -> tuple[Files, str, Any, str]:
+    """Files that the page is shown, and what is asked about them."""
+    if dice.flip():
+        made = study(dice)
+        roles = {"cluster": made.model.get("cluster", ""), "adjust": made.model.get("adjust", ())}
+        roles["adjust"] = roles["adjust"] if isinstance(roles["adjust"], list) else ()
+        missing = dice.pick(("", made.model.get("missing", "")))
+        return Files(written(made), {}), "", dice.pick((None, roles)), missing
+    roles = dice.pick(
+        (None, {}, {"drop": ("a",)}, {"adjust": ("b", "c")}, {"cluster": "a"}, {"cluster": "group"})
+    )
+    shown = few(text_files if dice.flip() else files)(dice)
+    return shown, dice.pick(("", "", "", "group", "a")), roles, dice.pick(("", "drop", "em"))
+
+
+@target(looks, 5)
 def looking(case: tuple[Files, str, Any, str], folder: Path) -> None:
     given, group, roles, missing = case
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
@@ -212,20 +261,63 @@ def tiers(case: bytes, folder: Path) -> None:
 # Saved answers.
 
 
+def looked_at(found: DifferenceResult | ConditionsResult) -> None:
+    """Look at all that a result has to say, but for pictures."""
+    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    _ = found.summary(), found.edges, exchange.to_csv(found)
+    ones = [found] if isinstance(found, DifferenceResult) else list(found.pairs.values())
+    for one in ones:
+        _ = one.nodes, one.by_unit, one.changed_gain, one.changed_noise, one.changed_mean
+        exchange.nodes_to_csv(one)
+    hold(found._repr_html_().strip(), "nothing to show")
+    with contextlib.suppress(InputError):  # not every result says why
+        for name in ones[0].variables[:2]:
+            found.explain(name)
+    with contextlib.suppress(InputError):
+        found.explain("no such variable")
+
+
+def explained(found: DifferenceResult) -> None:
+    """Text and numbers of why each variable moved."""
+    for name in found.variables[:3]:
+        with contextlib.suppress(InputError):
+            json.dumps(explanation_json(found, name), allow_nan=False)
+            hold(explanation_text(found, name).strip(), "nothing is said")
+
+
 @target(lambda dice: result_files(dice, several=False), 6)
 def result(case: bytes, folder: Path) -> None:
     found = load(put(folder, "result.json", case))
-    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    if isinstance(found, ConditionsResult):
+        raise InputError("that is of several conditions")
+    looked_at(found)
+    explained(found)
     whole(found.save(folder / "out"))
-    _ = found.summary(), found.to_dot(), found.to_sif(), found.to_cytoscape(), found._repr_html_()
+    _ = found.to_dot(), found.to_sif(), found.to_cytoscape()
 
 
 @target(lambda dice: result_files(dice, several=True), 3)
 def conditions(case: bytes, folder: Path) -> None:
     found = load(put(folder, "conditions.json", case))
-    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
-    _ = found.summary(), found.matrix, found.kinds, found.edges
-    hold(conditions_report.render_page(found).rstrip().endswith("</html>"), "half a page")
+    looked_at(found)
+    if isinstance(found, ConditionsResult):
+        _ = found.matrix, found.kinds
+        hold(conditions_report.render_page(found).rstrip().endswith("</html>"), "half a page")
+
+
+@target(lambda dice: (result_files(dice), dice.pick(("plot", "why", "precision", "edge", "save"))), 1)
+def pictures(case: tuple[bytes, str], folder: Path) -> None:
+    content, what = case
+    found = load(put(folder, "result.json", content))
+    if isinstance(found, ConditionsResult):
+        whole(found.save(folder / "out"))
+    elif what == "why":
+        svg_of(found.plot_explanation(found.variables[0] if found.variables else "a"))
+    elif what == "edge":
+        for edge in found.edge_list[:1]:
+            svg_of(found.plot_edge(edge.source, edge.target))
+    else:
+        svg_of(found.plot_precision() if what == "precision" else found.plot())
 
 
 def results(dice: Dice) -> Any:
@@ -262,34 +354,9 @@ def tables(dice: Dice) -> Any:
     return sound_pairs(dice) if dice.flip() else pairs(dice)
 
 
-KNOWN: dict[str, tuple[Any, ...]] = {
-    "order": (["a", "b", "c"], ["a", "b"]),
-    "tiers": ([["a"], ["b", "c"]], {"a": 1, "b": 2}),
-    "required": (["a -> b"], [("a", "b")]),
-    "forbidden": (["a -> b"], [("b", "a")]),
-}
-MODEL: dict[str, tuple[Any, ...]] = KNOWN | {
-    "method": ("order", "paper"),
-    "estimator": ("dantzig", "dtrace", "kliep", "plugin"),
-    "penalty": (0.3, 1, "rate:1", 2.0),
-    "threshold": (0.1, 0.0),
-    "noise": ("auto", "equal"),
-    "covariance": ("sample", "winsorised", "spearman"),
-    "effective_samples": (10, (10, 12), "auto"),
-    "whiten": ("ar", "differences"),
-    "max_variables": (2, 3),
-    "rng": (0, 7),
-    "n_jobs": (1,),
-    "missing": ("drop", "error"),
-    "intervals": ("split",),
-    "controls": (5, 20),
-    "resamples": (3,),
-    "fdr": (0,),
-    "permutations": (19,),
-    "stored_rows": (0, 5),
-}
 WISHES: dict[str, tuple[Any, ...]] = {
     "columns": (["a", "b"], ["c", "a"]), "drop": (["c"], []), "labels": (("x", "y"), ("x", "x"), "xy"),
+    "levels": ({"a": ["g0", "g1", "g2"]}, {}),
 }  # fmt: skip
 
 
@@ -299,9 +366,62 @@ def fit(case: Any, folder: Path) -> None:
     if model.get("estimator") is not None:
         model = {"method": "paper", **model}
     found = DifferenceDAG(**{"n_jobs": 1, "missing": "drop", **model}).fit(first, second, **wishes).result_
-    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
-    _ = found.summary(), exchange.to_csv(found)
+    looked_at(found)
+
+
+def _studied(case: Study) -> DifferenceResult:
+    found = DifferenceDAG(**{"n_jobs": 1, **case.model}).fit(case.first, case.second, **case.wishes).result_
+    looked_at(found)
+    return found
+
+
+@target(study, 7)
+def designs(case: Study, folder: Path) -> None:
+    found = _studied(case)
+    explained(found)
     hold(page.render_page(found).rstrip().endswith("</html>"), "half a page")
+
+
+@target(wide, 1)
+def wide_tables(case: Study, folder: Path) -> None:
+    _studied(case)
+
+
+@target(costly, 1)
+def assessed(case: Study, folder: Path) -> None:
+    _studied(case)
+
+
+def models(dice: Dice) -> Any:
+    """Two models, of which something may be wrong."""
+    p = dice.number(1, 4)
+    odd = (np.nan, np.inf, 1e300, -1e160, 1e-300, 0.0, "x", None, 1j)
+    both = []
+    for _ in range(2):
+        weights = np.tril(np.random.default_rng(dice.fresh()).uniform(-1, 1, (p, p)), -1).tolist()
+        about: dict[str, Any] = {"noise_variances": [dice.pick((1, 0.5, 2)) for _ in range(p)]}
+        if dice.flip():
+            about["intercepts"] = [dice.pick((0, 1, -3)) for _ in range(p)]
+        if dice.odd(0.3):
+            about["names"] = names(dice, p)
+        if dice.odd(0.4):
+            weights[dice.number(0, p - 1)][dice.number(0, p - 1)] = dice.pick(odd)
+        if dice.odd(0.3):
+            about[dice.pick(("noise_variances", "intercepts", "names", "noise"))] = dice.pick(
+                (*ODD_VALUES, odd)
+            )
+        both.append((weights, about))
+    return both, options(dice, MODEL, 1)
+
+
+@target(models, 1)
+def exact_models(case: Any, folder: Path) -> None:
+    both, model = case
+    try:
+        first, second = (LinearSEM(weights, **about) for weights, about in both)
+    except (TypeError, ValueError) as error:  # arrays of what is no number are NumPy's to refuse
+        raise InputError(str(error)) from error
+    looked_at(DifferenceDAG(**model).fit_population(first, second).result_)
 
 
 @target(lambda dice: (grouped(dice), dice.pick(ODD_VALUES), dice.pick(ODD_VALUES), dice.odd(0.3)), 4)
@@ -324,8 +444,27 @@ def groups(case: Any, folder: Path) -> None:
 )
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
-    found = fit_conditions(split_groups(table, column), model=DifferenceDAG(**model), **wishes)
-    hold(exchange.from_json(found.to_json(), "x") == found, "a result changed on its way")
+    looked_at(fit_conditions(split_groups(table, column), model=DifferenceDAG(**model), **wishes))
+
+
+def many(dice: Dice) -> Any:
+    """Three or four conditions of one study, and perhaps one as moments or as something else."""
+    made = study(dice)
+    tables: dict[str, Any] = {"base": made.first, "x": made.second, "y": made.second.iloc[::-1]}
+    if dice.flip():
+        tables["z"] = made.first.iloc[: max(1, len(made.first) // 2)]
+    if dice.odd(0.2):
+        tables[dice.pick(("base", "x", "é/.."))] = dice.pick((None, 3, made.first.T, made.first.iloc[:0]))
+    made.wishes = {key: value for key, value in made.wishes.items() if key in ("columns", "drop", "levels")}
+    reference = dice.pick((None, "nope", 3)) if dice.odd(0.2) else "base"
+    return made, tables, reference
+
+
+@target(many, 1)
+def study_conditions(case: Any, folder: Path) -> None:
+    made, tables, reference = case
+    model = DifferenceDAG(**{"n_jobs": 1, **made.model})
+    looked_at(fit_conditions(tables, reference=reference, model=model, **made.wishes))
 
 
 @target(
@@ -355,26 +494,39 @@ def precision(case: Any, folder: Path) -> None:
 
 @target(
     lambda dice: (
-        tables(dice),
-        options(dice, {"penalties": ([1], [0.5, 1]), "thresholds": ([1],), "by": ("ebic",)}),
+        study(dice),
+        options(dice, {"penalties": ([1], [0.5, 1]), "by": ("ebic", "stability"), "fits": (2, 4)}),
     ),
     1,
 )
 def path(case: Any, folder: Path) -> None:
-    (first, second), given = case
-    whole(settings_path(first, second, **{"penalties": [1], **given}).save(folder / "out"))
+    made, given = case
+    made.wishes.pop("labels", None)
+    given = {"model": DifferenceDAG(**{"n_jobs": 1, **made.model}), "penalties": [1], "fits": 2, **given}
+    found = settings_path(made.first, made.second, **given, **made.wishes)
+    json.loads(found.to_json())
+    _ = found.summary(), found.table, found.edges
+
+
+@target(lambda dice: study(dice) if dice.flip() else sound_pairs(dice), 1)
+def path_pictures(case: Any, folder: Path) -> None:
+    if isinstance(case, Study):
+        case = case.first, case.second
+    whole(settings_path(*case, penalties=[1]).save(folder / "out"))
 
 
 @target(
     lambda dice: (
-        tables(dice),
-        options(dice, {"fits": (2,), "kind": ("bootstrap", "half"), "drop": (["a"],)}),
+        study(dice),
+        options(dice, {"fits": (2,), "kind": ("bootstrap", "half"), "varied": (True,), "drop": (["a"],)}),
     ),
-    1,
+    2,
 )
 def resampling(case: Any, folder: Path) -> None:
-    (first, second), given = case
-    found = resample_fits(first, second, **{"fits": 2, **given})
+    made, given = case
+    made.wishes.pop("labels", None)
+    given = {"model": DifferenceDAG(**{"n_jobs": 1, **made.model}), "fits": 2, **made.wishes, **given}
+    found = resample_fits(made.first, made.second, **given)
     hold(found.edges["found"].between(0, 1).all(), "no share")
 
 
@@ -410,7 +562,8 @@ def knowledge(case: Any, folder: Path) -> None:
 WANTED: dict[str, tuple[Any, ...]] = {
     "group": ("", "group"), "first": ("x",), "second": ("y",), "drop": ([], ["a"]), "sure": (True, False),
     "strict": (False,), "series": (True,), "values": ("sample", "spearman"), "equal_noise": (True,),
-    "hide_rows": (True,), "tiers": ("a\nb", "a,b\nc"),
+    "hide_rows": (True,), "tiers": ("a\nb", "a,b\nc"), "adjust": ([], ["b"], ["a"]), "cluster": ("", "c", "a"),
+    "missing": ("", "drop", "em"), "hidden": (True, False), "labels": ([], ["x", "y"], ["x"]),
 }  # fmt: skip
 
 
@@ -478,7 +631,7 @@ def _server() -> Any:
 # The command line.
 
 
-@target(command_lines, 10)
+@target(command_lines, 9)
 def commands(case: Command, folder: Path) -> None:
     for name, content in case.files.items():
         put(folder, name, content)
@@ -503,7 +656,7 @@ def commands(case: Command, folder: Path) -> None:
         )
         raise InputError(last)
     hold(said.strip(), "nothing is printed")
-    if "--json" in case.arguments and "--help" not in case.arguments:
+    if "--json" in case.arguments and not {"--help", "--version"} & set(case.arguments):
         json.loads(said)
 
 

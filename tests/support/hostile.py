@@ -73,7 +73,7 @@ def names(dice: Dice, count: int) -> list[str]:
     """Names of columns: plain ones, of which some are replaced, some by others of the same table."""
     chosen = [*PLAIN, *(f"v{k}" for k in range(count))][:count]
     for place in range(count):
-        if dice.odd(0.3):
+        if dice.odd(min(0.3, 1 / max(1, count))):
             chosen[place] = dice.pick(
                 (dice.pick(ODD_NAMES), dice.pick(chosen), "".join(map(chr, dice.choices(range(1, 9000), k=3))))
             )

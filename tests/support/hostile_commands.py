@@ -15,10 +15,11 @@ import pandas as pd
 import typer
 from hostile import Dice, sound_pairs
 from hostile_files import (
+    FITTED,
     cell_files,
-    conditions_of,
     coordinate_files,
     files,
+    fitted_conditions,
     fitted_result,
     moments_files,
     npy_bytes,
@@ -29,6 +30,7 @@ from hostile_files import (
     tier_files,
     zipped,
 )
+from hostile_studies import study
 
 from diffdag import __main__ as program
 
@@ -50,31 +52,44 @@ USUAL: dict[str, tuple[str, ...]] = {
     "required": ("a->b", "b -> c"),
     "forbidden": ("a->b", "c->a"),
     "covariance": ("sample", "winsorised", "spearman"),
-    "effective_samples": ("20", "20,10", "auto"), "max_variables": ("2", "3"), "resamples": ("3", "0"),
+    "effective_samples": ("20", "20,10", "auto"), "max_variables": ("2", "3"), "resamples": ("20", "0", "0"),
     "fdr": ("0", "2"), "labels": ("x,y", "x"), "permutations": ("19",), "intervals": ("split",),
+    "whiten": ("ar", "differences"), "adjust": ("a", "age,batch", "hidden", "1", "c"),
+    "cluster": ("donor", "a"), "levels": ("stage=low,mid,high", "stage=low<mid<high", "a=1,2", "stage"),
     "stored_rows": ("0", "5"), "coordinates": ("regions.csv",), "jobs": ("1", "1", "1", "0"),
-    "controls": ("5",), "seed": ("1", "7"),
-    "columns": ("a,b,c", "a,b", "c,a"), "drop": ("c", "group", "group,a"), "missing": ("drop", "error"),
-    "out": ("out", "out", "new/out", "out.npz"), "by": ("ebic",), "penalties": ("0.5,1", "1"),
+    "controls": ("20",), "seed": ("1", "7"),
+    "columns": ("a,b,c", "a,b", "c,a"), "drop": ("c", "group", "group,a"), "missing": ("drop", "error", "em"),
+    "out": ("out", "out", "new/out", "out.npz"), "by": ("ebic", "stability"), "penalties": ("0.5,1", "1"),
     "thresholds": ("0.5,1",), "fits": ("2", "4"),
     "methods": ("order", "paper", "order,listen", "ges", "nope"),
     "limit": ("5", "2"), "p": ("3", "4", "2"), "neighbours": ("1", "2", "0.5"), "samples": ("5", "20"),
     "change": ("0.5", "0"), "changes": ("1", "0"), "variances": ("1", "0.5,1"), "min_epsilon": ("0.01",),
     "variances_drawn": ("shared", "per-condition"), "epsilon": ("0.1", "0.3"), "delta": ("0.05",),
     "parents": ("1", "2"), "pairs": ("1",), "condition": ("u0126",), "port": ("70000", "-1"), "data": ("dir",),
-    "files": ("g.graphml", "e.csv", "p.html", "r.json"),
+    "target": ("a", "b", "c", "nope"),
 }  # fmt: skip
 # Beyond these the work would take long, and rightly so.
 SMALL = {
-    "p", "samples", "fits", "confidence", "test", "pairs", "changes", "jobs", "screen", "limit", "dask", "port",
-    "min_epsilon",
+    "p", "samples", "fits", "resamples", "permutations", "controls", "pairs", "changes", "jobs", "limit",
+    "dask", "port", "min_epsilon",
 }  # fmt: skip
 WRONG = ("", "x", "-1", "nan", "0.5")
 TABLES = (
     "a.csv", "a.csv", "b.csv", "b.csv", "b.csv", "g.csv", "a.parquet", "m1.npz", "m2.npz", "cells.h5ad",
     "t.npz", "missing.csv", "dir", "dir/*.csv", "odd.csv", "odd", "*.csv", "empty.csv", "nul\x00.csv",
-    "result.json",
+    "result.json", "s1.csv", "turned1.csv",
 )  # fmt: skip
+# What of a study's tables can be asked for.
+DESIGNS = (
+    ["--adjust", "age,batch"], ["--adjust", "batch"], ["--cluster", "donor"], ["--missing", "em"],
+    ["--levels", "stage=low,mid,high"], ["--adjust", "age", "--cluster", "donor"], ["--whiten", "ar"],
+    ["--cluster", "donor", "--missing", "em"], ["--drop", "donor,batch"], ["--effective-samples", "auto"],
+)  # fmt: skip
+EXPORTED = (
+    "g.graphml", "e.csv", "p.html", "r.json", "g.dot", "g.gv", "n.sif", "c.cyjs", "v.svg", "x.xyz", "dir",
+    "no/e.csv",
+)  # fmt: skip
+FIGURES = ("f.pdf", "f.png", "f.svg")
 RESULTS = ("result.json", "result.json", "conditions.json", "dir", "missing.json", "a.csv", "odd")
 # Never to the end: they would serve, or work for minutes.
 UNENDING = {"serve": ["--out", "a.csv"], "reproduce": ["--out", "a.csv"], "demo": ["--out", "a.csv"]}
@@ -125,8 +140,16 @@ def _words(dice: Dice, name: str) -> list[str]:
                 ["g.csv", "--group", "group", "--reference", "x"],
                 ["cells.h5ad", "--group", "dose"],
                 ["a.parquet", "b.csv"],
+                ["s1.csv", "s2.csv", *dice.pick(DESIGNS)],
+                ["s1.csv", "s2.csv", *dice.pick(DESIGNS)],
+                ["s1.csv", "few.csv", "--columns", "a,b"],
+                ["turned1.csv", "turned2.csv", "--transpose"],
+                ["w1.csv", "w2.csv", "--max-variables", "4"],
+                ["mc1.npz", "mc2.npz", "--adjust", "batch"],
             )
         )
+        if name == "compare" and any(word in usual for word in ("s1.csv", "mc1.npz", "w1.csv")):
+            usual = ["a.csv", "b.csv"]
         if not sound:
             usual = dice.choices(TABLES, k=dice.number(0, 3))
         if "--reference" in usual and name != "fit":
@@ -134,29 +157,26 @@ def _words(dice: Dice, name: str) -> list[str]:
         limits = {
             "fit": ["--jobs", "1"],
             "compare": ["--methods", "order", "--limit", "5"],
-            "path": ["--penalties", "1", "--thresholds", "1", "--jobs", "1"],
+            "path": ["--penalties", "1", "--fits", "2", "--jobs", "1"],
         }.get(name, [])
         given = {word.split("=")[0] for word in words}
         pairs = [limits[k : k + 2] for k in range(0, len(limits), 2) if limits[k] not in given]
         return [*usual, *words, *(word for pair in pairs for word in pair)]
-    if name in ("report", "export"):
-        wanted = (
-            dice.some(
-                (
-                    "g.graphml", "e.csv", "p.html", "r.json", "g.dot", "n.sif", "c.cyjs", "x.xyz", "dir",
-                    "no/e.csv",
-                ),
-                3,
-                int(sound),
+    if name in ("report", "export", "explain"):
+        wanted = dice.some(EXPORTED, 3, int(sound)) if name == "export" else []
+        if name == "export" and dice.number(0, 5) == 5:  # pictures take long
+            wanted = [dice.pick(FIGURES)]
+        if name == "explain":
+            words = [word for word in words if not word.startswith(("--out", "out", "new/"))]
+            wanted = (
+                ["--out", dice.pick((*FIGURES, "no/f.svg", "f.txt", "dir"))] if dice.number(0, 3) == 3 else []
             )
-            if name == "export"
-            else []
-        )  # fmt: skip
         return [dice.pick(RESULTS[:3] if sound else RESULTS), *wanted, *words]
     if name == "moments":
-        return [*dice.some(("a.csv", "b.csv", "dir", "a.parquet") if sound else TABLES, 2, int(sound)), *words]
+        tables = ("a.csv", "b.csv", "dir", "a.parquet", "s1.csv") if sound else TABLES
+        return [*dice.some(tables, 2, int(sound)), *words]
     if name == "reproduce":
-        return [dice.pick(("table1", "figure2", "brain", "chambers", "nope", "")), *words]
+        return [dice.pick(("table1", "figure2", "brain", "nodes", "rivals", "wide", "nope", "")), *words]
     return words
 
 
@@ -167,6 +187,10 @@ def _contents(dice: Dice, mentioned: str) -> dict[str, bytes]:
         first.columns = second.columns = list("abcd"[: first.shape[1]])
     grouped = pd.concat([first.assign(group="x"), second.assign(group="y"), (first * 2).assign(group="z")])
     sound = not dice.odd(0.7)
+    mild = Dice(dice.fresh())
+    mild.level = 0.0
+    studied = functools.cache(lambda: study(mild, 3, (40, 36), ("covariates", "units", "stages", "gaps")))
+    wide = functools.cache(lambda: study(mild, 34, (40, 20), ()))
 
     def text(frame: pd.DataFrame) -> bytes:
         return frame.to_csv(index=False, sep=dice.pick((",", ";"))).encode("utf-8", "replace")
@@ -175,6 +199,15 @@ def _contents(dice: Dice, mentioned: str) -> dict[str, bytes]:
         "a.csv": lambda: text(first),
         "b.csv": lambda: text(second) if sound else text_tables(dice),
         "g.csv": lambda: text(grouped[grouped["group"] != "z"] if dice.flip() else grouped),
+        "s1.csv": lambda: text(studied().first),
+        "s2.csv": lambda: text(studied().second),
+        "few.csv": lambda: text(studied().second.head(dice.number(1, 9))),
+        "w1.csv": lambda: text(wide().first),
+        "w2.csv": lambda: text(wide().second),
+        "turned1.csv": lambda: text(first.T.reset_index()) if sound else text_tables(dice, turned=True),
+        "turned2.csv": lambda: text(second.T.reset_index()),
+        "mc1.npz": lambda: _moments(first, batch=True) if sound else moments_files(dice),
+        "mc2.npz": lambda: _moments(second, batch=True),
         "a.parquet": lambda: _parquet(first),
         "m1.npz": lambda: _moments(first) if sound else moments_files(dice),
         "m2.npz": lambda: _moments(second),
@@ -184,11 +217,9 @@ def _contents(dice: Dice, mentioned: str) -> dict[str, bytes]:
         "empty.csv": lambda: b"",
         "tiers.txt": lambda: b"a,b\nc\n" if sound else tier_files(dice),
         "regions.csv": lambda: b"region,x,y,z\na,1,2,3\nb,4,5,6\n" if sound else coordinate_files(dice)[1],
-        "result.json": lambda: (
-            result_files(dice, several=False) if not sound else _result(first.shape[1]).encode()
-        ),
+        "result.json": lambda: result_files(dice, several=False) if not sound else _result(dice).encode(),
         "conditions.json": lambda: (
-            result_files(dice, several=True) if not sound else conditions_of([_result(3)] * 2).encode()
+            result_files(dice, several=True) if not sound else fitted_conditions().encode()
         ),
     }
     wild = "*" in mentioned
@@ -213,27 +244,33 @@ def _parquet(frame: pd.DataFrame) -> bytes:
         return frame.set_axis([f"c{k}" for k in range(frame.shape[1])], axis=1).to_parquet()
 
 
-def _moments(frame: pd.DataFrame) -> bytes:
-    values = frame.to_numpy()
+def _moments(frame: pd.DataFrame, batch: bool = False) -> bytes:
+    values, called, more = frame.to_numpy(), [str(name) for name in frame.columns], {}
+    if batch:
+        levels = np.arange(len(values))[:, None] % 3 == np.arange(3)
+        more["categories"] = np.array([""] * len(called) + ["batch"] * 3)
+        values, called = np.hstack([values, levels]), [*called, *(f"batch={k}" for k in range(3))]
     centred = values - values.mean(axis=0)
     parts = {
         "schema": 1,
-        "names": np.array([str(name) for name in frame.columns]),
+        "names": np.array(called),
         "n": len(values),
         "mean": values.mean(axis=0),
         "scatter": centred.T @ centred,
+        **more,
     }
     return zipped({f"{key}.npy": npy_bytes(np.asarray(value)) for key, value in parts.items()})
 
 
-def _result(count: int) -> str:
-    return fitted_result(880_200) if count == 3 else sound_result(880_100 + count)
+def _result(dice: Dice) -> str:
+    place = dice.number(0, len(FITTED))
+    return fitted_result(place) if place < len(FITTED) else sound_result(880_102)
 
 
 def command_lines(dice: Dice) -> Command:
     """A command line and its files."""
     weighted = ("fit",) * 6 + (
-        "export", "report", "moments", "simulate", "path", "compare", "plan",
+        "export", "explain", "report", "moments", "simulate", "path", "compare", "plan",
     ) * 2  # fmt: skip
     name = dice.pick((*sorted(commands()), "nope")) if dice.odd(0.3) else dice.pick(weighted)
     words = _words(dice, name) if name in commands() else []

@@ -17,6 +17,7 @@ import pyarrow.feather
 import pyarrow.parquet
 from answers import HOSTILE, graph
 from hostile import Dice, frames, matrices, names
+from hostile_studies import study
 
 from diffdag.results.records import CHANGES, Edge
 
@@ -30,8 +31,8 @@ ENDINGS = (".csv",) * 6 + (".txt", ".csv.gz", ".TXT", ".tsv")
 ENCODINGS = ("utf-8-sig", "utf-8-sig", "utf-16", "latin-1", "utf-16-le", "utf-32", "cp1252")
 
 
-def text_tables(dice: Dice) -> bytes:
-    """A table as text, written in one of the many ways."""
+def text_tables(dice: Dice, turned: bool = False) -> bytes:
+    """A table as text, written in one of the many ways; turned, with variables in rows."""
     rows = dice.pick((0, 1, 2, 3, 5)) if dice.odd(0.4) else dice.pick((8, 12, 20, 30))
     columns = 1 if dice.odd(0.1) else dice.number(2, 5)
     values = matrices(dice, rows, columns)
@@ -50,12 +51,16 @@ def text_tables(dice: Dice) -> bytes:
             [*header, ("group", "", "when")[kind]],
             [[*line, (f"g{k % 2}", str(k), "2020-01-01")[kind]] for k, line in enumerate(cells)],
         )
+    lines = [header, *cells]
+    if turned:
+        turned_lines = zip(*lines, strict=True)
+        lines = [["name", *map(str, range(rows))], *(list(line) for line in turned_lines)]
     buffer = io.StringIO()
     if dice.odd(0.2):
-        buffer.write("".join(mark.join(line) + end for line in [header, *cells]))
+        buffer.write("".join(mark.join(line) + end for line in lines))
     else:
         quoting: Any = dice.pick((csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
-        csv.writer(buffer, delimiter=mark, lineterminator=end, quoting=quoting).writerows([header, *cells])
+        csv.writer(buffer, delimiter=mark, lineterminator=end, quoting=quoting).writerows(lines)
     text = (
         dice.pick(("sep=;" + end, "Report of today" + end, end * 3, "# remark" + end, '"'))
         if dice.odd(0.4)
@@ -93,16 +98,29 @@ def changed(dice: Dice, content: bytes) -> bytes:
     return content
 
 
-def text_files(dice: Dice) -> tuple[str, bytes]:
+def text_files(dice: Dice, turned: bool = False) -> tuple[str, bytes]:
     """Name and content of a table as text."""
     ending = dice.pick(ENDINGS)
-    content = text_tables(dice)
+    content = text_tables(dice, turned)
     if dice.odd(0.3):
         content = changed(dice, content)
     if ending.endswith(".gz"):
         content = gzip.compress(content, mtime=0)
         content = changed(dice, content) if dice.odd(0.3) else content
     return f"table{ending}", content
+
+
+def turned_files(dice: Dice) -> tuple[str, bytes]:
+    """A table with variables in rows; sometimes one that is not."""
+    if dice.odd(0.2):
+        return files(dice)
+    if dice.number(0, 3):
+        return text_files(dice, turned=True)
+    frame = pd.DataFrame(matrices(dice, dice.number(2, 5), 20))
+    frame.insert(0, "name", names(dice, len(frame)))
+    frame.columns = [str(name) for name in frame.columns]
+    kind = dice.pick(("parquet", "feather"))
+    return f"table.{kind}", _table_bytes(frame, kind)
 
 
 def npy_bytes(array: Any, *, pickled: bool = False) -> bytes:
@@ -166,15 +184,26 @@ def zipped(members: dict[str, bytes], packed: bool = False) -> bytes:
 
 def moments_files(dice: Dice) -> bytes:
     """A file of moments, with some entry that does not fit the others."""
-    p = dice.number(1, 4)
-    values = np.random.default_rng(dice.fresh()).standard_normal((30, p))
+    p = dice.number(2, 4)
+    random = np.random.default_rng(dice.fresh())
+    values, called = random.standard_normal((30, p)), names(dice, p)
+    more: dict[str, Any] = {}
+    if dice.flip():  # a category is carried along
+        levels = np.arange(30)[:, None] % dice.pick((2, 3)) == np.arange(3)
+        levels = levels[:, levels.any(axis=0)]
+        values = np.hstack([values, levels])
+        more["categories"] = np.array([""] * p + ["batch"] * levels.shape[1])
+        called = [*called, *(f"batch={k}" for k in range(levels.shape[1]))]
+    if dice.number(0, 4) == 4:
+        more["mean_rows"] = dice.pick((0.0, 12.5, 30.0))
     centred = values - values.mean(axis=0)
     parts: dict[str, Any] = {
         "schema": 1,
-        "names": np.array(names(dice, p), dtype=str),
+        "names": np.array(called, dtype=str),
         "n": 30,
         "mean": values.mean(axis=0),
         "scatter": centred.T @ centred,
+        **more,
     }
     members = {f"{key}.npy": npy_bytes(np.asarray(value)) for key, value in parts.items()}
     for _ in range(dice.odd(0.9) and dice.number(1, 2)):
@@ -194,10 +223,14 @@ def _table_bytes(frame: pd.DataFrame, kind: str) -> bytes:
         return _written(table, kind)
     except Exception:  # there is no end to what they refuse
         plain = pa.table(
-            [pa.array([str(v) for v in frame.iloc[:, k]]) for k in range(frame.shape[1])],
-            names=[str(name).encode(errors="replace").decode() for name in frame.columns],
+            [pa.array([_said(v) for v in frame.iloc[:, k]]) for k in range(frame.shape[1])],
+            names=[_said(name) for name in frame.columns],
         )
         return _written(plain, kind)
+
+
+def _said(value: Any) -> str:
+    return str(value).encode(errors="replace").decode()
 
 
 def _written(table: pa.Table, kind: str) -> bytes:
@@ -295,14 +328,48 @@ def sound_result(seed: int) -> str:
     return graph(chosen, edges, order=tuple((name,) for name in chosen), samples=(40, 50)).to_json()
 
 
+# What results are about; each kind brings records of its own.
+FITTED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    ((), {"permutations": 19}),
+    (("units",), {}),
+    (("few",), {}),
+    (("switched",), {}),
+    (("shape",), {}),
+    (("covariates", "gaps"), {}),
+    (("stages",), {"intervals": "split"}),
+    ((), {"resamples": 20, "fdr": 0.5, "permutations": 0}),
+    (("memory",), {"method": "paper", "whiten": None}),
+    ((), {"max_variables": 2}),
+)
+
+
 @functools.cache
-def fitted_result(seed: int) -> str:
-    """A result as fits give it, with scatters, checks and tests."""
+def fitted_result(kind: int) -> str:
+    """A result as fits give it."""
+    from diffdag._base.errors import InputError  # noqa: PLC0415
     from diffdag.estimator import DifferenceDAG  # noqa: PLC0415
 
-    random = np.random.default_rng(seed)
-    first = random.standard_normal((40, 3)) @ (np.eye(3) + np.triu(np.ones((3, 3)), 1))
-    return DifferenceDAG(permutations=19).fit(first, random.standard_normal((50, 3))).result_.to_json()
+    traits, model = FITTED[kind]
+    for seed in range(880_200, 880_250):
+        dice = Dice(seed)
+        dice.level = 0.0
+        made = study(dice, 3, (40, 50), traits)
+        settings = {**made.model, "stored_rows": 5, "n_jobs": 1, **model}
+        try:
+            return DifferenceDAG(**settings).fit(made.first, made.second, **made.wishes).result_.to_json()
+        except InputError:  # a draw that no fit can use
+            continue
+    raise AssertionError(f"no fit of a study with {traits}")
+
+
+@functools.cache
+def fitted_conditions() -> str:
+    """Several conditions, as `fit_conditions` compares them."""
+    from diffdag.conditions import fit_conditions  # noqa: PLC0415
+
+    random = np.random.default_rng(880_300)
+    tables = {f"dose {k}": random.standard_normal((40, 3)) @ np.triu(np.full((3, 3), k)) for k in (1, 2, 3)}
+    return fit_conditions(tables, reference="dose 1").to_json()
 
 
 def conditions_of(parts: list[str]) -> str:
@@ -350,9 +417,15 @@ def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def result_files(dice: Dice, several: bool | None = None) -> bytes:
     """A result.json or conditions.json in which a few things are other than expected."""
     several = dice.flip() if several is None else several
-    sources = [sound_result(880_100 + dice.number(0, 7)), fitted_result(880_200 + dice.number(0, 2))]
-    text = dice.pick(sources)
-    content = json.loads(conditions_of([text] * dice.number(1, 3)) if several else text)
+    fitted = dice.number(0, 2)
+    text = (
+        fitted_result(dice.number(0, len(FITTED) - 1)) if fitted else sound_result(880_100 + dice.number(0, 7))
+    )
+    if several:
+        text = fitted_conditions() if dice.flip() else conditions_of([text] * dice.number(1, 3))
+    content = json.loads(text)
+    if dice.odd(0.1):
+        content["schema"] = dice.pick((0, 1, 3, "2", 2.0, None, True))
     for _ in range(dice.odd(0.8) and dice.number(1, 2)):
         places = _places(content)
         if not places:

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, nor, in a folder of its own, files of two results."""
+"""Writing files so that a reader never sees half of one, nor, in one folder, files of two results."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 PATIENCE = 10.0  # seconds to wait for another program that writes to the same folder
 PAUSE = 0.02
 _KINDS = ("new", "old")  # of temporary folders
+_HERE, _EXCHANGE = -100, 2  # what Linux calls AT_FDCWD and RENAME_EXCHANGE
 JOURNAL = ".journal"  # ending of files that programs append to, kept beside a result
 
 
@@ -41,9 +42,10 @@ def write_together(
     """Write the files of one result: where one cannot be written, all older ones stay as they were.
 
     If the folder is new, or holds nothing but files that are written now, `stale` ones and journals, a folder
-    with the new files takes its place: for an instant it is not there, and it never holds files of two results.
-    Otherwise, or where the system does not let folders be renamed, each file is replaced in one step, one after
-    the other. Programs that write to the same folder at the same time take turns.
+    with the new files takes its place, on Linux in one step; elsewhere it is not there for an instant.
+    Otherwise, or where the system does not let folders be renamed, all older files are put aside before the
+    first new one comes: killed in between, some are missing. So a folder never holds files of two results.
+    Programs that write to the same folder at the same time take turns.
 
     `contents` is what each file is to hold, by its name in the folder; folders are created where missing.
     `stale` are files of an earlier result, which go.
@@ -56,8 +58,7 @@ def write_together(
         if not (alone and _swap(real, contents, stale)):
             for parent in dict.fromkeys(target.parent for target in targets):
                 parent.mkdir(parents=True, exist_ok=True)
-            _replace(place, targets)
-            _remove(place, set(stale).difference(contents))
+            _replace(place, targets, [place / name for name in stale if name not in contents])
     return list(targets)
 
 
@@ -104,6 +105,12 @@ def _prepare(place: Path, new: Path, own: Collection[str]) -> bool:
 
 def _exchange(place: Path, new: Path, old: Path) -> bool:
     """Move a folder out of the way, and another one into its place; whether the system allows that."""
+    import ctypes  # noqa: PLC0415 - seldom used
+
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # as other systems say that there is no such
+        both = [os.fsencode(path) for path in (place, new)]
+        if ctypes.CDLL(None).renameat2(_HERE, both[0], _HERE, both[1], _EXCHANGE) == 0:
+            return True
     try:
         os.rename(place, old)
         os.rename(new, place)
@@ -116,24 +123,15 @@ def _exchange(place: Path, new: Path, old: Path) -> bool:
     return True
 
 
-def _remove(place: Path, names: Collection[str]) -> None:
-    """Remove files, and folders that are empty then."""
-    for name in names:
-        (place / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something of somebody else's is in it
-            if (place / name).parent != place:
-                (place / name).parent.rmdir()
-
-
-def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
-    """Write all files next to those that they replace, then replace one after the other."""
-    temporary = {
-        target: target.with_name(f".{target.name[:40]}.{secrets.token_hex(6)}.tmp") for target in targets
-    }
+def _replace(place: Path, targets: Mapping[Path, str | bytes], stale: Collection[Path] = ()) -> None:
+    """Write all files next to those that they replace, then put them in place of these and of `stale` ones."""
+    temporary = {target: _hidden(target) for target in targets}
+    aside: dict[Path, Path] = {}
+    put: list[Path] = []
     with folder_lock(place) as alone:
-        for target in targets if alone else ():
+        for path in (*targets, *stale) if alone else ():
             with contextlib.suppress(OSError):
-                for left in _leftovers(target.parent, f".{target.name[:40]}", ""):
+                for left in _leftovers(path.parent, f".{path.name[:40]}", ""):
                     left.unlink()
         try:
             for target, data in targets.items():
@@ -141,13 +139,35 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes]) -> None:
             for target in targets:
                 if target.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+            if len(targets) + len(stale) > 1:  # of one file, the older one is there until the new one is
+                older = [path for path in (*targets, *stale) if path.is_file() or path.is_symlink()]
+                aside = {path: _hidden(path) for path in older}
+            for path, hidden in aside.items():
+                os.replace(path, hidden)
             for target, written in temporary.items():
+                put.append(target)
                 os.replace(written, target)
         except BaseException:
-            for path in temporary.values():
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            _remove([*(put if len(targets) > 1 else ()), *temporary.values()])
+            for path, hidden in aside.items():
+                with contextlib.suppress(OSError):  # it was not put aside yet
+                    os.replace(hidden, path)
             raise
+        _remove(aside.values())
+        for folder in {path.parent for path in stale} - {place}:
+            with contextlib.suppress(OSError):  # something of somebody else's is in it
+                folder.rmdir()
+
+
+def _hidden(path: Path) -> Path:
+    """A name beside a file that nobody else uses."""
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _leftovers(folder: Path, start: str, *ends: str) -> list[Path]:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.special import chdtrc
 
 from diffdag._base.arrays import BoolArray, FloatArray
-from diffdag._base.errors import InputError
+from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.progress import ProgressCallback
 from diffdag._base.words import join_names, plural
 from diffdag.model.memory import long_run_ratio
@@ -47,6 +47,7 @@ from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
 from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
+from diffdag.tables.degenerate import find_extreme_scales, find_far_means
 from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
@@ -106,12 +107,14 @@ def mean_difference(first: Moments, second: Moments) -> FloatArray | None:
     """First mean minus second, as it would be were both worth all of their rows; None if they say nothing.
 
     A difference that is worth fewer rows is smaller by the ratio of the errors: what it gains is then right.
+    Means that are so far apart that rounding would decide are refused.
     """
     worth = [own.n if own.mean_rows is None else own.mean_rows for own in (first, second)]
     if min(worth) <= 0:
         return None
     share = (1 / first.n + 1 / second.n) / (1 / worth[0] + 1 / worth[1])
     difference: FloatArray = (first.mean - second.mean) * math.sqrt(min(share, 1.0))
+    raise_problems(find_far_means(first.names, np.abs(difference) / pooled_scale(first, second)))
     return difference
 
 
@@ -587,7 +590,10 @@ def fit_models(first: LinearSEM, second: LinearSEM, before: BoolArray, settings:
 
 def fit_exactly(first: LinearSEM, second: LinearSEM, before: BoolArray, settings: OrderSettings) -> OrderFit:
     """Search over orders of exact models, taken for samples of so many rows."""
-    sigma1, sigma2 = first.covariance(), second.covariance()
+    with np.errstate(over="ignore", invalid="ignore"):  # refused in words
+        sigma1, sigma2 = first.covariance(), second.covariance()
+    spreads = [np.nan_to_num(np.sqrt(np.diag(sigma)), nan=np.inf) for sigma in (sigma1, sigma2)]
+    raise_problems(find_extreme_scales(first.names, spreads, ("first", "second")))
     p = len(first.names)
     rows = min(EXACT_ROWS, ROUNDING / np.finfo(float).eps / max(_condition(sigma1), _condition(sigma2)))
     if rows < LEAST_ROWS * p:

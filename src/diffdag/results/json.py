@@ -52,6 +52,8 @@ REMEDY = "give the result.json or conditions.json that diffdag wrote"
 # What a file may leave out although the fields have no default.
 LEFT_OUT = {"order": [], "delta_precision": {"symmetric": True, "row": [], "column": [], "value": []}}
 
+DEEPEST = 50  # levels of settings
+
 Json = dict[str, Any]
 T = TypeVar("T")
 _hints = cache(get_type_hints)
@@ -146,8 +148,12 @@ class _Reader:
         try:
             decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
             content = json.loads(decoded, parse_constant=lambda word: self.fail(f"{word} is not a JSON number"))
+            if "\\ud" in decoded.lower():  # which may be half a character, that no file of ours can hold
+                _dump(content).encode("utf-8")
         except InputError:
             raise
+        except UnicodeEncodeError:
+            self.fail("holds text that is not valid", REMEDY)
         except (ValueError, RecursionError) as error:
             where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             self.fail(f"is not JSON{where}", REMEDY)
@@ -208,6 +214,8 @@ class _Reader:
         if kind in (dict, Mapping):
             found = self.expect(given, dict, what)
             if not inside or inside[1] is object:
+                if _deep(found):
+                    self.fail(f"{what} has parts in parts, more than {DEEPEST} levels of them", REMEDY)
                 return found
             return {key: self.value(item, inside[1], repr(key)) for key, item in found.items()}
         if is_dataclass(kind) and not isinstance(given, kind):  # type: ignore[arg-type]
@@ -234,6 +242,16 @@ class _Reader:
         if self.value(self.get(content, "symmetric"), bool, "'symmetric'"):
             entries = csr_array(entries + entries.T - diags_array(entries.diagonal()))
         return entries
+
+
+def _deep(value: object) -> bool:
+    """Whether lists and objects are nested too deep to be walked through."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [item for own in level if isinstance(own, dict) for item in own.values()] + [
+            item for own in level if isinstance(own, list) for item in own
+        ]
+    return bool(level)
 
 
 def _short(value: object) -> str:

@@ -146,6 +146,10 @@ class CellSource(Source):
         """None."""
         return []
 
+    def column(self, name: str) -> FloatArray:
+        """One gene."""
+        return self.values([name])[:, 0]
+
     @property
     def label_names(self) -> list[str]:
         """Columns of ``obs``."""

@@ -11,7 +11,7 @@ import scipy.linalg
 
 from diffdag._base.arrays import BoolArray, FloatArray
 from diffdag._base.errors import Problem, raise_problems
-from diffdag._base.words import join_names
+from diffdag._base.words import Option, join_names
 from diffdag.tables.problems import by_table, check_shape, find_dependent, find_useless
 
 
@@ -60,6 +60,7 @@ def _smallest_dependence(correlation: FloatArray) -> list[int]:
 
 # Outside these bounds fourth powers of standard deviations, or their inverses, can overflow.
 _LEAST_SPREAD, _MOST_SPREAD = 1e-60, 1e60
+_FARTHEST = 1e6  # standard deviations between means; at ten times as many, intercepts come from rounding
 
 
 def is_extreme(spread: FloatArray) -> BoolArray:
@@ -85,6 +86,17 @@ def find_extreme_scales(
         for found, where in by_table(odd, labels)
         if found
     ]
+
+
+def find_far_means(names: Sequence[str], ratios: FloatArray) -> list[Problem]:
+    """Columns whose means differ by so many standard deviations that rounding would decide what changed."""
+    found = tuple(compress(names, ratios > _FARTHEST))
+    what = (
+        f"the means of {join_names(found)} in the two tables are up to {ratios.max(initial=0.0):.0e} times "
+        "their spread apart, more than can be compared"
+    )
+    advice = "check the units, or subtract an offset"
+    return [Problem("extreme-scale", what, found, (Option("drop", found),), advice)] if found else []
 
 
 def is_flat(n: int, scatter: FloatArray, mean: FloatArray | None = None) -> BoolArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from diffdag._base.arrays import BoolArray
+from diffdag._base.checks import check_jobs, check_number
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import collect, run_all
 from diffdag._base.words import plural
@@ -166,6 +168,9 @@ def compare_methods(
     >>> sorted(found.graphs), len(found.edges)
     (['order', 'paper'], 1)
     """
+    if limit != math.inf:
+        check_number("limit", limit, above=0, none_ok=True)
+    check_jobs(n_jobs)
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
         tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, missing=missing)
         first, second = table_moments(tables.first, tables.second, tables.names)
