@@ -75,7 +75,6 @@ from diffdag.trust.splitting import measure, split_rows
 from diffdag.trust.support import ROWS_NEEDED, read_edges, with_support
 
 if TYPE_CHECKING:
-    from diffdag.ordersearch.fit import OrderSettings
     from diffdag.ordersearch.search import Optimum
     from diffdag.trust.fits import Fit
 
@@ -158,8 +157,6 @@ class ModelOptions:
 
     def order_settings(self, callback: ProgressCallback | None, inflation: Inflation = NONE) -> OrderSettings:
         """What the order search is asked for."""
-        from diffdag.ordersearch.screen import silent  # noqa: PLC0415
-
         return OrderSettings(
             self.noise == "equal",
             np.random.default_rng(self.seed),

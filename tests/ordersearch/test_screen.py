@@ -189,7 +189,6 @@ def test_columns_are_left_out_of_blocks_too():
     screened = Screened((4, 1, 2, 7), blocks=((4, 1), (2, 7)))
     assert screened.members == [1, 2, 4, 7]
     assert screened.without([2, 7]).blocks == ((4, 1),)
-    assert screened.at_most(3).members == [1, 2, 4]
 
 
 def test_what_changed_is_in_a_block_with_what_explains_it():

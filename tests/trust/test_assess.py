@@ -309,7 +309,7 @@ def test_few_rows_have_an_answer_and_a_note_where_confidence_is_impossible():
 @pytest.mark.slow
 def test_more_variables_than_rows_can_be_resampled():
     rng = np.random.default_rng(1)
-    tables = rng.normal(size=(60, 120)), rng.normal(size=(60, 120))
+    tables = rng.normal(size=(36, 48)), rng.normal(size=(36, 48))
     result = dd.DifferenceDAG(n_jobs=1, resamples=20, permutations=0).fit(*tables).result_
     assert result.stability.fits >= 8
     assert np.mean([share.found for share in result.stability.shares] or [0]) < 0.5

@@ -48,10 +48,6 @@ class Screened:
         """In the order of the columns."""
         return sorted(k for block in self.blocks for k in block) if self.blocks else sorted(self.ranked)
 
-    def at_most(self, count: int) -> Screened:
-        """The most important ones, for one search."""
-        return replace(self, ranked=self.ranked[:count], blocks=())
-
     def without(self, columns: Collection[int]) -> Screened:
         """All but some columns."""
         blocks = tuple(tuple(k for k in block if k not in columns) for block in self.blocks)
