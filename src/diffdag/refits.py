@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diffdag._base.checks import check_whole
+from diffdag._base.checks import check_fits
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
 from diffdag._base.words import Option
@@ -93,7 +93,7 @@ def resample_fits(
     options = model.model_options()
     tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
     options.precedence(tables.names)  # refuse at once what every fit would refuse
-    check_whole("fits", fits, least=1)
+    check_fits("fits", fits, least=1)
     drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng, varied)
     check_journal(tables, Refit.of(options), drawing, journal)
     refit = Refit.of(options, fit=search(prepare(tables, options), options))

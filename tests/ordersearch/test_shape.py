@@ -162,5 +162,5 @@ def test_with_resamples_shape_makes_sure_of_a_direction_that_nothing_else_tells(
     assert edge.direction is not None
     assert edge.direction > 0.9
     (other,) = result_of(rng.standard_normal).edge_list
-    assert not other.settled
+    assert not other.directed
     assert other.direction is None or other.direction < edge.direction

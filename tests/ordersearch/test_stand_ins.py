@@ -93,7 +93,7 @@ def test_a_cause_of_a_changed_gain_has_stand_ins():
         copy = causes[0] + 0.06 * rng.normal(size=N)
         both.append(np.column_stack([*causes, factor * 0.3 * causes.sum(axis=0) + rng.normal(size=N), copy]))
     found = edges_of(both)
-    assert {edge.gain_of for edge in found} == {"X4"}
+    assert {edge.gain_of for edge in found if edge.directed} == {"X4"}  # the copy may stand for its source
     near = {edge.source: edge.stand_ins for edge in found}
     assert near.get("X1") == ("X5",) or near.get("X5") == ("X1",)
     assert near["X2"] == near["X3"] == ()

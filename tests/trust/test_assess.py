@@ -249,6 +249,8 @@ class TestFalseDiscoveries:
     ("wishes", "says"),
     [
         ({"resamples": 3}, "resamples must be a whole number, 20 or larger; it is 3"),
+        ({"resamples": 10**30}, "resamples must be at most 100,000; it is 1000000"),
+        ({"controls": 100_001}, "controls must be at most 100,000; it is 100001"),
         ({"resamples": True}, "resamples must be"),
         ({"resamples": 30.5}, "resamples must be"),
         ({"fdr": 0}, "fdr must be a number between 0 and 1"),

@@ -12,6 +12,8 @@ import numpy as np
 from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import join_names, named, table_words
 
+MOST_FITS = 100_000  # resamples, permutations and the like: more would take all memory before they began
+
 
 def default_names(p: int) -> tuple[str, ...]:
     """Names for variables that came without: X1, ..., Xp."""
@@ -84,10 +86,19 @@ def check_rng(rng: object) -> None:
         )
 
 
-def check_whole(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
-    """Check an option that is a whole number, `least` or larger."""
-    if not (none_ok and value is None) and not (is_whole(value) and value >= least):  # type: ignore[operator]
+def check_whole(name: str, value: object, *, least: int, most: float = math.inf, none_ok: bool = False) -> None:
+    """Check an option that is a whole number, `least` or larger, and up to `most`."""
+    if none_ok and value is None:
+        return
+    if not (is_whole(value) and value >= least):  # type: ignore[operator]
         raise InputError(named(name), f" must be a whole number, {least} or larger; it is {value!r}")
+    if value > most:  # type: ignore[operator]
+        raise InputError(named(name), f" must be at most {most:,}; it is {value!r}")
+
+
+def check_fits(name: str, value: object, *, least: int, none_ok: bool = False) -> None:
+    """Check how often something is to be fitted, or counted."""
+    check_whole(name, value, least=least, most=MOST_FITS, none_ok=none_ok)
 
 
 def check_number(

@@ -79,8 +79,8 @@ ROUNDING = 1e-3
 MOST_OTHERS, FOLLOWED, SHAKEN = 16, 3, 3
 # Up to so many variables all orders are compared on similar data, too: it takes no longer.
 FEW = 7
-# An edge is directed if every order found in which effect precedes cause scores worse by more than TIE. Means
-# tell orders apart that covariances cannot, by chance by up to 1.7 of log-likelihood: they count beyond CHANCE.
+# An edge is directed if every order found in which effect precedes cause scores worse by more than TIE, or by
+# more than CHANCE where it has as many changes: of two that are both right one fits better by chance.
 TIE, CHANCE = 0.5, 2.0
 
 
@@ -275,6 +275,11 @@ class Found:
         """Variables all effects on which are multiplied by a factor."""
         gains: BoolArray = np.diag(self.changed)
         return gains
+
+    @property
+    def count(self) -> tuple[int, int]:
+        """How many coefficients and gains, and how many variances changed."""
+        return int(self.changed.sum()), int(self.separate.sum())
 
     def before(self, i: int) -> list[int]:
         """The variables before i."""
@@ -702,18 +707,15 @@ def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
 def _margins(problem: Landscape, orders: list[Found], best: Found) -> dict[Edge, float]:
     """What the score rises by, at most, if effect precedes cause, for all changed effects.
 
-    What hardly more than the means settle is worth what covariances say of it.
+    Nothing where no more has to change then, and chance may be all.
     """
     margins = {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)}
-    weak = [edge for edge, margin in margins.items() if TIE < margin <= CHANCE]
-    if not weak:
+    if not any(TIE < margin <= CHANCE for margin in margins.values()):
         return margins
-    least = read_order(problem.free, best.order).score
-    close = [
-        replace(item, score=best.score + read_order(problem.free, item.order).score - least)
-        for item in {item.order: item for item in orders if item.score <= best.score + CHANCE}.values()
-    ]
-    return margins | {edge: min(margins[edge], _margin(edge, close, best)) for edge in weak}
+    close = {item.order for item in orders if item.score <= best.score + CHANCE}
+    own = read_order(problem, best.order).count
+    alike = [replace(best, order=order) for order in close if read_order(problem, order).count == own]
+    return {edge: min(margin, _margin(edge, alike, best)) for edge, margin in margins.items()}
 
 
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:

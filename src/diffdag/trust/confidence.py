@@ -127,7 +127,7 @@ def _directions(ways: Ways, turned: bool) -> Votes:
 class Facts(NamedTuple):
     """What is known of an edge besides varied fits, as numbers that log-odds are lines in."""
 
-    steady: float  # log-odds of its direction among plain fits with the pair
+    steady: float  # log-odds of its direction, or of either if it has none, among plain fits with the pair
     unsettled: float  # 1 if another order does about as well without it, or the other way round
     failed: float  # checks of the model's form that fail
 
@@ -135,7 +135,8 @@ class Facts(NamedTuple):
     def about(cls, edge: Edge, evidence: Evidence, result: Difference) -> Facts:
         """What is known of an edge of a result."""
         failed = sum(check.name in FORM and not check.passed for check in result.checks)
-        return cls(evidence.plain.log_odds, float(not edge.settled), float(failed))
+        steady = evidence.plain.log_odds
+        return cls(steady if edge.directed else abs(steady), float(not edge.settled), float(failed))
 
 
 def add_confidence(

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from diffdag._base.checks import check_option, check_rng, check_whole
+from diffdag._base.checks import check_fits, check_option, check_rng
 from diffdag._base.errors import InputError
 from diffdag._base.journal import Journal, Row
 from diffdag._base.parallel import count_workers, run_all
@@ -259,7 +259,7 @@ def resample_tables(
     given more. Where `settled` says that more fits would change nothing, no more are made; it is asked after
     certain numbers of fits, so that the result depends on neither processes nor interruptions.
     """
-    check_whole("fits", fits, least=1)
+    check_fits("fits", fits, least=1)
     shared = tables, refit, drawing
     with nullcontext() if journal is None else _journal(Path(journal), *shared).open() as kept:
         rows: dict[int, Row] = {row["fit"]: row for row in kept.rows.values()} if kept else {}

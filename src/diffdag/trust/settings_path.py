@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from diffdag._base.checks import check_option, check_whole
+from diffdag._base.checks import check_fits, check_option
 from diffdag._base.errors import DiffDagWarning, InputError
 from diffdag._base.parallel import run_all
 from diffdag._base.progress import Advance, Progress, show_progress
@@ -95,7 +95,7 @@ def _times(penalty: Penalty, factor: float) -> Penalty:
 def check_path_options(method: str, by: object, given: Mapping[str, Any], fits: object) -> None:
     """Refuse what no path can do; `given` are multiples by axis, None where left out."""
     check_option("by", by, WAYS)
-    check_whole("fits", fits, least=2)
+    check_fits("fits", fits, least=2)
     for axis, values in given.items():
         if values is not None and axis not in AXES[method]:
             own, other = Option("method", method), Option("method", "paper" if method == "order" else "order")
