@@ -24,6 +24,7 @@ help:
 	@echo "make demo    set up, analyse the embedded example, write a report"
 	@echo "make test    set up, check style and types, run all tests"
 	@echo "make quick   run the tests that take no time: two minutes"
+	@echo "make check   check style and types"
 	@echo "make docs    check the numbers on its pages, build the documentation"
 	@echo "make other   test with another Python: make other PYTHON=python3.14"
 	@echo "make lowest  test with the oldest packages that pyproject.toml allows"
@@ -67,10 +68,10 @@ quick: $(VENV)/.dev
 	$(BIN)/python $(PYTEST) -m "$(QUICK)" $(TESTS)
 
 # The same tests with another Python, in an environment of its own.
-other: OTHER := build/$(notdir $(PYTHON))
+other: OTHER = build/$(shell $(PYTHON) -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 other: | $(COMPILER)
 	$(PYTHON) -m venv $(OTHER)
-	$(OTHER)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	$(OTHER)/bin/python $(PIP) --editable '.[dev]'
 	$(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.

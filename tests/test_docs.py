@@ -329,6 +329,20 @@ def test_docstrings_tell_every_parameter_and_its_default(name):
     assert list(undocumented(public(name))) == []
 
 
+def test_methods_say_what_each_parameter_is_for():
+    """In a section of its own (see above), or in a sentence; a renderer's own `result` is the object itself."""
+    silent = []
+    for name in diffdag.__all__:
+        for method, call in inspect.getmembers(public(name), inspect.isroutine):
+            text = inspect.getdoc(call) or ""
+            ours = hasattr(call, "__code__") and not method.startswith("_")
+            if not ours or f"{name}.{method}" in METHODS:
+                continue
+            given = set(inspect.signature(call).parameters) - {"self", "result"}
+            silent += [f"{name}.{method}: {own}" for own in sorted(given) if f"`{own}`" not in text]
+    assert silent == []
+
+
 @pytest.mark.parametrize(("table", "record"), [("edges", Edge), ("nodes", Node)])
 def test_the_glossary_has_every_column(table, record):
     glossary = (DOCS / "glossary.md").read_text(encoding="utf-8")

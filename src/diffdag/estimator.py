@@ -190,11 +190,11 @@ class DifferenceDAG:
         self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, as scikit-learn asks for them."""
+        """Return the parameters by name, as scikit-learn asks for them; `deep` changes nothing."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name."""
+        """Set `parameters` by name."""
         known = self.get_params()
         for name, value in parameters.items():
             if name not in known:
@@ -345,10 +345,9 @@ class DifferenceDAG:
         return {name: getattr(self, name) for name in names}
 
     def assessment(self, journal: str | PathLike[str] | None) -> Assessment:
-        """Return what a result is examined with, checked."""
-        names = ("resamples", "fdr", "permutations", "intervals", "controls", "stored_rows")
-        path = Path(journal) if isinstance(journal, PathLike) else journal
-        return Assessment(**{name: getattr(self, name) for name in names}, journal=path)
+        """Return what a result is examined with, checked; `journal` is as for `fit`."""
+        own = {field.name: getattr(self, field.name) for field in fields(Assessment) if field.name != "journal"}
+        return Assessment(**own, journal=Path(journal) if isinstance(journal, PathLike) else journal)
 
     def _fitted(self, result: DifferenceResult) -> Self:
         self.result_ = result

@@ -89,8 +89,8 @@ LABELS = ("first", "second")
 FEW_ROWS = 20  # effective ones, below which it is said that they tell little
 SAID = 0.98  # share of the rows above which it is not said what covariates and units cost
 QUICK = 14  # variables up to which fits take so little time that remedies are tried
-# Options that checks advise: name, value, and the checks.
 MEMORY = {"independent rows"}  # one of its two remedies is advised
+# Options that checks advise: name, value, and the checks.
 REMEDIES = (
     ("covariance", "winsorised", {"outliers", "normality"}),
     ("effective_samples", "auto", MEMORY),
@@ -240,8 +240,8 @@ def prepare(
     screened = _screen_rows(tables, options, callback)
     first, second = moments_of(tables, options, None if screened is None else screened.members)
     notes = (*tables.notes, *_counted(tables, options, first, second))
-    samples = None if tables.taken is None else (len(tables.first), len(tables.second))
     sizes = len(tables.first), len(tables.second)
+    samples = None if tables.taken is None else sizes
     widths = None if tables.whitened is None else tables.whitened.widths(tables.names, sizes)
     prepared = Prepared(tables.names, first, second, screened, known, notes, samples=samples, widths=widths)
     if options.method != "order":
@@ -315,14 +315,10 @@ def moments_of(
     chosen = list(range(len(tables.names)) if columns is None else columns)
     rows = [table if columns is None else table[:, columns] for table in (tables.first, tables.second)]
     both = table_moments(rows[0], rows[1], [tables.names[k] for k in chosen], **how)
-    if tables.taken is None:
+    taken = tables.taken
+    if taken is None:
         return both
-    lost, worth, filled, means = (
-        tables.taken.lost,
-        tables.taken.mean_rows,
-        tables.taken.filled,
-        tables.taken.means,
-    )
+    lost, worth, filled, means = taken.lost, taken.mean_rows, taken.filled, taken.means
     one, two = (without_rows(both[k], len(rows[k]), lost[k], worth[k]) for k in (0, 1))
     if filled is None:
         return one, two
@@ -469,10 +465,8 @@ def search(
         prepared.rows,
         starts,
         units,
-        None
-        if prepared.known_cells is None
-        else prepared.known_cells[np.ix_(screened.members, screened.members)],
-        None if prepared.widths is None else prepared.widths[screened.members],
+        None if prepared.known_cells is None else prepared.known_cells[np.ix_(kept, kept)],
+        None if prepared.widths is None else prepared.widths[kept],
     )
 
 

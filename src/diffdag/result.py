@@ -54,7 +54,7 @@ class DifferenceResult(Difference):
 
     @classmethod
     def of(cls, difference: Difference) -> Self:
-        """Return the facts with the renderers."""
+        """Return the facts of a `difference` with the renderers."""
         return cls(**{field.name: getattr(difference, field.name) for field in fields(difference)})
 
     summary = text.summary
@@ -170,7 +170,7 @@ class DifferenceResult(Difference):
         return write_together(folder, self.rendered(coordinates), saved_files(Path(folder)))
 
     def rendered(self, coordinates: Coordinates | None = None) -> dict[str, bytes]:
-        """Return what `save` writes, by the names of the files."""
+        """Return what `save` writes, by the names of the files; `coordinates` are as there."""
         from diffdag.report.html.page import render_page  # noqa: PLC0415
 
         tables = to_json(self), to_csv(self), nodes_to_csv(self)
@@ -301,7 +301,7 @@ class ConditionsResult(Differences):
 
     @classmethod
     def of(cls, differences: Differences) -> Self:
-        """Return the facts with the renderers."""
+        """Return the facts of `differences` with the renderers."""
         facts = {field.name: getattr(differences, field.name) for field in fields(differences)}
         pairs = {pair: DifferenceResult.of(one) for pair, one in differences.pairs.items()}
         return cls(**{**facts, "pairs": pairs})
@@ -372,7 +372,7 @@ class ConditionsResult(Differences):
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write conditions.json, changes.csv, matrix.csv, picture.svg, report.html, a folder per comparison.
 
-        The folder is created, and earlier files in it replaced or removed, as by `DifferenceResult.save`, which
+        `folder` is created, and earlier files in it replaced or removed, as by `DifferenceResult.save`, which
         also says what a comparison's folder holds. Returned are the files written.
         """
         contents = self.rendered()

@@ -6,9 +6,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from typer.main import get_command
 
 from diffdag import __main__ as cli
 from diffdag._base.errors import DiffDagWarning
+from diffdag.estimator import DifferenceDAG
 from diffdag.model.sem import LinearSEM
 from diffdag.model.simulate import SEMPair, simulate_pair
 from diffdag.tables.readers.files import read_table
@@ -309,6 +311,12 @@ def test_help_is_quick_and_names_the_commands():
         command in done.stdout
         for command in ("demo", "fit", "simulate", "report", "compare", "reproduce", "plan")
     )
+
+
+def test_fit_has_an_option_for_every_parameter():
+    parameters = {{"rng": "seed", "n_jobs": "jobs"}.get(name, name) for name in DifferenceDAG().get_params()}
+    known = {option.name for option in get_command(cli.commands()).commands["fit"].params}
+    assert parameters - known == set()
 
 
 # What is known beforehand, and rows that count for less

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from scipy.signal import lfilter
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch.search import Problem, walk_from
-from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
+from diffdag.pipeline import REMEDIES, ModelOptions, prepare, prepare_moments, search
 from diffdag.tables.align import align_tables
 from diffdag.trust.checks.levels import by_level
 from diffdag.trust.checks.moments_checks import (
@@ -37,6 +38,7 @@ from diffdag.trust.checks.row_checks import (
     skewness_test,
 )
 from diffdag.trust.checks.suite import check_moments_only, check_tables
+from diffdag.trust.confidence import FORM
 from diffdag.trust.splitting import split_rows
 
 MOMENTS_ONLY = [
@@ -49,6 +51,7 @@ MOMENTS_ONLY = [
     "measurement error",
 ]
 ROWS = ["normality", "noise levels", "range", "independent rows", "duplicated rows", "outliers"]
+SOMETIMES = ["nested rows", "remedy"]
 
 
 def checked(first, second, **options):
@@ -69,6 +72,14 @@ def draw(seed=1, n=1500, p=6, changes=1, **options):
 def clean():
     pair, tables = draw()
     return pair, tables, checked(*tables)
+
+
+def test_what_acts_on_a_check_and_what_tells_of_it_know_its_name():
+    names = {*MOMENTS_ONLY, *ROWS, *SOMETIMES}
+    assert names >= FORM
+    assert all(names >= against for _, _, against in REMEDIES)
+    page = Path(__file__).parents[2].joinpath("docs", "limits.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(names) if f'"{name}"' not in page] == []
 
 
 def test_clean_data_pass_every_check(clean):

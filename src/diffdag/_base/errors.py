@@ -72,7 +72,7 @@ class InputError(ValueError):
         return self.words("python")
 
     def words(self, audience: Audience) -> str:
-        """The message for "python", the "shell", or the "page"."""
+        """The message for an `audience`: "python", the "shell", or the "page"."""
         return spell(self.args, audience)
 
 

@@ -129,7 +129,7 @@ class LinearSEM:
         return root.T @ root
 
     def sample(self, n: int, rng: RNG = None) -> FloatArray:
-        """Draw `n` independent rows."""
+        """Draw `n` independent rows; `rng` is a generator or a seed, and None draws other rows each time."""
         if n < 1:
             raise InputError(f"n must be at least 1; it is {n}")
         shape = (int(n), len(self.names))
@@ -139,8 +139,8 @@ class LinearSEM:
     def sample_moments(self, n: int, rng: RNG = None) -> Moments:
         """Draw the moments of `n` independent rows in a time that does not depend on `n`.
 
-        For Gaussian noise only: the mean is Gaussian, the scatter independent of it and Wishart (Bartlett's
-        decomposition). The distribution is the same as that of ``Moments.from_array(sem.sample(n))``.
+        `rng` is as for `sample`. For Gaussian noise only: the mean is Gaussian, the scatter independent of it
+        and Wishart (Bartlett's decomposition). Distributed as ``Moments.from_array(sem.sample(n))``.
         """
         p = len(self.names)
         if self.noise != "gaussian" or n <= p:

@@ -216,7 +216,7 @@ class Difference:
         return _table(self.unit_effects, records.UnitEffect)
 
     def scatter_of(self, source: str, target: str) -> records.EdgeScatter | None:
-        """What one changed edge looks like in the rows; None where that is not known."""
+        """What the changed edge of `source` and `target` looks like in the rows; None where not known."""
         ends = (source, target)
         return next((found for found in self.scatters if (found.source, found.target) == ends), None)
 

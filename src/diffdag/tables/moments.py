@@ -108,7 +108,7 @@ class Moments:
 
     @classmethod
     def from_array(cls, values: ArrayLike, names: Sequence[str] | None = None) -> Moments:
-        """Moments of an array with one row per observation."""
+        """Moments of `values`, one row per observation; `names` of columns are X1, ..., Xp if left out."""
         table = np.asarray(values)
         if table.ndim != 2 or 0 in table.shape or table.dtype.kind not in "biuf" or np.ma.is_masked(values):
             raise InputError(
@@ -193,7 +193,7 @@ class Moments:
 
         Files have a header line; the delimiter is the one of comma, semicolon, tab and ``|`` that it uses most,
         and the tab in ``.tsv``. The first megabyte decides which columns are numbers. `progress` is given None
-        for the rows of all. All else is as for `from_parquet`.
+        for the rows of all. `source`, `columns`, `drop`, `adjust` and `missing` are as for `from_parquet`.
 
         Examples
         --------
@@ -271,7 +271,7 @@ class Moments:
             return moments_of_sums(one.names, n, mean, scatter, categories=one.categories)
 
     def select(self, names: Sequence[str]) -> Moments:
-        """The moments of some of the variables, in the order given; a category stands for all of its levels.
+        """The moments of the variables `names`, in this order; a category stands for all of its levels.
 
         Where levels that have rows are left out, those that stay are numbers like any others.
         """
@@ -328,7 +328,7 @@ class Moments:
         return covariance
 
     def save(self, path: str | Path) -> Path:
-        """Write an NPZ file without pickled objects."""
+        """Write an NPZ file to `path`, without pickled objects, and return where it is."""
         buffer = io.BytesIO()
         more: dict[str, Any] = {} if self.mean_rows is None else {"mean_rows": self.mean_rows}
         if self.categories:
@@ -340,7 +340,7 @@ class Moments:
 
     @classmethod
     def load(cls, path: str | Path) -> Moments:
-        """Read what `save` wrote; nothing is unpickled."""
+        """Read what `save` wrote to `path`; nothing is unpickled."""
         place = Path(path)
         try:
             parts = load_arrays(place)
