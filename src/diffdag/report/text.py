@@ -15,7 +15,7 @@ from diffdag.report.words import (
     evidence_lines,
     gain_effects,
 )
-from diffdag.trust.contradictions import direction_open, hedged, marks
+from diffdag.trust.contradictions import UNCLEAR, direction_open, hedged, marks
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -37,6 +37,7 @@ INTERNAL = {
     "score",
     "confidence_fits",
     "penalty_inflation",
+    "controls",  # a note says what they found
 }
 
 
@@ -87,6 +88,8 @@ def _claims(
     what = fmt.kind_words(strongest.change or "changed")
     if direction_open(strongest):
         what = "(direction open)"
+    elif strongest.support == "unclear":
+        what += f" ({UNCLEAR.short})"
     elif hedged(strongest):
         what += f" (direction {fmt.percent(strongest.direction)})"
     return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
