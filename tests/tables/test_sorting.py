@@ -306,7 +306,27 @@ class TestNesting:
         assert not check.passed
         assert "rows look nested in 'donor'" in check.message
         assert "the option 'cluster' with 'donor'" in check.message
-        assert any("rows look nested in it, for which the option 'cluster'" in note for note in result.notes)
+        assert result.checks[0] == check
+        assert any("the option 'cluster' with 'donor' accounts for it" in note for note in result.notes)
+
+    def test_batches_within_units(self):
+        rng = np.random.default_rng(5)
+        tables = []
+        for own in self.nested(2.0):
+            batches = rng.integers(0, 3, N)
+            shifted = own[["x", "y", "z"]] + np.array([[0, 0, 0], [1, 1, 0], [-1, 0, 1]])[batches]
+            tables.append(shifted.assign(donor=own["donor"], batch=[f"b{k}" for k in batches]))
+        for options in ({}, {"cluster": "donor"}, {"cluster": "donor", "adjust": ["batch"]}):
+            result = dd.DifferenceDAG(**options).fit(*tables).result_
+            said = [check.message for check in result.checks if check.name == "nested rows"]
+            if not options:
+                assert "rows look nested in 'donor'" in said[0]
+                assert any("with 'batch' takes it out if its values are batches" in n for n in result.notes)
+            elif "adjust" in options:
+                assert not said
+            else:
+                assert "rows with the same 'batch' resemble each other within 'donor'" in said[0]
+                assert said[0].endswith("the option 'adjust' with 'batch' takes it out of all variables")
 
     def test_rows_that_do_not(self):
         for tables in (self.nested(0.0), self.nested(2.0, name="level", numbers=True)):
