@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import gt
@@ -72,6 +73,10 @@ class Question(NamedTuple):
     nested: bool = False  # whether rows look nested in it
 
 
+# Names of columns that name conditions.
+_CONDITIONS = re.compile(r"condition|group|treat|diagnos|disease|genotype|^(arm|state|status)$")
+
+
 def group_columns(table: Any) -> list[str]:
     """Columns that could name the group of each row, the likeliest first.
 
@@ -88,7 +93,8 @@ def group_columns(table: Any) -> list[str]:
             continue
         sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
-            ranked.append((_holds_numbers(column), len(sizes) != 2, place, name))
+            named = _CONDITIONS.search(name.lower()) is not None
+            ranked.append((not named, _holds_numbers(column), len(sizes) != 2, place, name))
     return [name for *_, name in sorted(ranked)]
 
 
