@@ -328,6 +328,15 @@ class TestNesting:
                 assert "rows with the same 'batch' resemble each other within 'donor'" in said[0]
                 assert said[0].endswith("the option 'adjust' with 'batch' takes it out of all variables")
 
+    def test_cells_say_nothing_of_batches_that_are_taken_out(self):
+        anndata = pytest.importorskip("anndata")
+        shifts = np.repeat([[0.0, 0.0, 0.0], [2.0, 2.0, 0.0], [-2.0, 0.0, 2.0]], N // 3, axis=0)
+        obs = pd.DataFrame({"batch": np.repeat(["b0", "b1", "b2"], N // 3)}, index=map(str, range(N)))
+        var = pd.DataFrame(index=["x", "y", "z"])
+        cells = [anndata.AnnData(own[["x", "y", "z"]].to_numpy() + shifts, obs=obs, var=var) for own in PAIR]
+        assert [own.looks_nested for own in align_tables(*cells).nesting] == [True]
+        assert align_tables(*cells, adjust=["batch"]).nesting == ()
+
     def test_rows_that_do_not(self):
         for tables in (self.nested(0.0), self.nested(2.0, name="level", numbers=True)):
             result = dd.DifferenceDAG().fit(*tables).result_

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from diffdag._base.arrays import FloatArray, IndexArray, IntArray
+from diffdag._base.arrays import FloatArray, IntArray
 from diffdag._base.words import option_words
 from diffdag.tables.columns import CellSource
 from diffdag.tables.design import LEAST_UNITS, MOST_LEVELS, Labels
@@ -65,10 +66,8 @@ class Nesting(NamedTuple):
     def remedy(self) -> str:
         """Which option accounts for it: values in both conditions may be batches, others are units."""
         adjust, cluster = (option_words(option, self.name) for option in ("adjust", "cluster"))
-        if self.within:
-            return f"{adjust} takes it out of all variables"
-        if self.inside:
-            return f"{cluster} accounts for it"
+        if self.within or self.inside:
+            return f"{adjust} takes it out of all variables" if self.within else f"{cluster} accounts for it"
         return f"{adjust} takes it out if its values are batches, {cluster} accounts for it if they are units"
 
 
@@ -78,12 +77,10 @@ def find_nesting(seen: Inspection, texts: Sequence[str], said: Labels | None = N
     `seen` are the columns that are compared; `texts` the columns of text, which are not among them. Where units
     are `said`, columns are looked at within them.
     """
-    found = []
-    for name, values in _columns(seen, texts):
-        own = _explained(name, values, seen, said if said is not None and said.cluster else None)
-        if own is not None:
-            found.append(own)
-    return tuple(found)
+    units = said if said is not None and said.cluster else None
+    taken = said.adjust if said is not None else {}  # cells have covariates among their columns
+    every = [_explained(*own, seen, units) for own in _columns(seen, texts) if own[0] not in taken]
+    return tuple(own for own in every if own is not None)
 
 
 def _columns(seen: Inspection, texts: Sequence[str]) -> Iterator[tuple[str, tuple[list[Any], list[Any]]]]:
@@ -117,9 +114,7 @@ def names_units(name: str) -> bool:
 
 
 @np.errstate(all="ignore")
-def _explained(
-    name: str, values: tuple[list[Any], list[Any]], seen: Inspection, said: Labels | None
-) -> Nesting | None:
+def _explained(name: str, values: Sequence[list[Any]], seen: Inspection, said: Labels | None) -> Nesting | None:
     """What the values of a column explain; None where they are too many, or all the same."""
     texts = [[None if value is None else group_text(value) for value in own] for own in values]
     levels = [{text for text in own if text is not None} for own in texts]
@@ -140,7 +135,7 @@ def _explained(
         members, table = numbers[some], table[some]
         if said is not None:
             units = np.array(["" if unit is None else group_text(unit) for unit in said.units[k]])
-            table = table - _means(table, np.unique(units[some], return_inverse=True)[1])
+            table = table - pd.DataFrame(table).groupby(units[some]).transform("mean").to_numpy()
         explained, rest, count = _sums(table, members)
         between, within = between + explained, within + rest
         free1, free2 = free1 + max(count - 1, 0), free2 + len(members) - count
@@ -164,13 +159,6 @@ def _explained(
         min(map(len, levels)) >= LEAST_UNITS,
         "" if said is None else said.cluster,
     )
-
-
-def _means(table: FloatArray, own: IndexArray) -> FloatArray:
-    """The mean of the unit of each row."""
-    sums = np.zeros(table.shape)
-    np.add.at(sums, own, table)
-    return sums[own] / np.bincount(own)[own, None]
 
 
 def _sums(table: FloatArray, members: IntArray) -> tuple[FloatArray, FloatArray, int]:

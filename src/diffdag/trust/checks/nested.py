@@ -16,17 +16,12 @@ def check_nesting(tables: Tables) -> Check | None:
         return None
     best = max(found, key=lambda own: (own.inside, own.share))  # values of one condition are units
     others = [f"'{own.name}'" for own in found if own is not best]
+    rows = f"rows look nested in '{best.name}': those with the same value of it resemble each other"
+    harm = "they are worth fewer independent ones, and units that differ can pass for changed effects"
     if best.within:
-        message = (
-            f"rows with the same '{best.name}' resemble each other within '{best.within}' ({best.words}), "
-            f"which passes for effects between the variables that it moves; {best.remedy}"
-        )
-    else:
-        message = (
-            f"rows look nested in '{best.name}': those with the same value of it resemble each other "
-            f"({best.words}), so that they are worth fewer independent ones, and units that differ can pass "
-            f"for changed effects; {best.remedy}"
-        )
+        rows = f"rows with the same '{best.name}' resemble each other within '{best.within}'"
+        harm = "it passes for effects between the variables that it moves"
+    message = f"{rows} ({best.words}), so that {harm}; {best.remedy}"
     if others:
         message += f" (also {', '.join(others[:3])})"
     return Check(NAME, False, message, best.pvalue, LEVEL)
