@@ -26,19 +26,9 @@ NOT_SURE = "Found, but not sure enough to be listed:"
 RANKED = 5  # variables that are named, where only means were compared
 SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
-# Settings for programs.
-INTERNAL = {
-    "margins",
-    "unsettled",
-    "tie",
-    "search_order",
-    "starts",
-    "starts_at_optimum",
-    "score",
-    "confidence_fits",
-    "penalty_inflation",
-    "controls",  # a note says what they found
-}
+# Settings for programs; what controls found is in a note.
+INTERNAL = {"margins", "unsettled", "tie", "search_order", "starts", "starts_at_optimum", "score"}
+INTERNAL |= {"confidence_fits", "penalty_inflation", "controls"}
 
 
 def headline(

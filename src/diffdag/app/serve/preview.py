@@ -30,6 +30,7 @@ from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.sorting import Sorted, describe_aside, may_group, sort_columns
 
+_CONDITION = re.compile("condition|group|treat|diagnos|disease|genotype|^(arm|state|status)$", re.IGNORECASE)
 MOST_GROUPS = 20
 MOST_ASKED = 8  # columns of which the page asks what they are
 SHOWN = 3  # values of such a column
@@ -73,10 +74,6 @@ class Question(NamedTuple):
     nested: bool = False  # whether rows look nested in it
 
 
-# Names of columns that name conditions.
-_CONDITIONS = re.compile(r"condition|group|treat|diagnos|disease|genotype|^(arm|state|status)$")
-
-
 def group_columns(table: Any) -> list[str]:
     """Columns that could name the group of each row, the likeliest first.
 
@@ -93,7 +90,7 @@ def group_columns(table: Any) -> list[str]:
             continue
         sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
-            named = _CONDITIONS.search(name.lower()) is not None
+            named = _CONDITION.search(name) is not None
             ranked.append((not named, _holds_numbers(column), len(sizes) != 2, place, name))
     return [name for *_, name in sorted(ranked)]
 
