@@ -46,7 +46,8 @@ REFUSED = {
     ),
     "twice the same": (["t.csv", "--group", "g", "--first", "u", "--second", "u"], "group 'u' is chosen twice"),
     "folder": (["many", "--group", "g"], "--group splits the rows of one table, which 'many' is not"),
-    "no second": (["t.csv"], "give two tables, or one table and --group"),
+    "no second": (["t.csv"], "a table is given; give two tables, or one table and --group"),
+    "both": (["t.csv", "t.csv", "--group", "g"], "two tables and --group are given; give two tables, or one"),
     "gone": (["gone.csv", "plain.csv"], "'gone.csv' does not exist"),
 }
 

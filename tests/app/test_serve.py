@@ -1030,6 +1030,8 @@ class TestLook:
             }
         )
         assert group_columns(table) == ["sex", "flag", "score"]
+        renamed = table.rename_columns(["x", "Condition", "name", "sex", "flag", "rare"])
+        assert group_columns(renamed) == ["Condition", "sex", "flag"]
 
 
 class TestOptions:

@@ -100,3 +100,10 @@ def test_halves_that_differ_in_nothing_show_nothing(draw):
         lists = result.edge_list, result.gain_list, result.noise_list, result.mean_list
         claims += any(map(bool, lists))
     assert claims <= 4  # 7 %, and chance
+
+
+def test_a_rare_answer_is_advised_to_be_left_out():
+    rng = np.random.default_rng(0)
+    tables = [np.column_stack([rng.standard_normal((600, 3)), rng.random(600) < rare]) for rare in (0.02, 0.03)]
+    notes = dd.DifferenceDAG().fit(*tables).result_.notes
+    assert any("many zeros in 'X4'" in note and "of a rare yes or no, leaving it out" in note for note in notes)

@@ -219,6 +219,11 @@ class TestSummary:
         text = make_result(edge_list=(Edge("PKA", "PKC", directed=False),)).summary()
         assert text.splitlines()[0] == "1 of 30 possible edges changed"
 
+    def test_an_edge_whose_ranges_hardly_overlap_says_so_in_the_headline(self) -> None:
+        edge = Edge("Raf", "Mek", True, "strengthened", 0.3, 1.0, -0.7, 0.05, confidence=0.9, support="unclear")
+        line = make_result(edge_list=(edge,)).summary().splitlines()[0]
+        assert line.endswith(": Raf -> Mek strengthened (ranges hardly overlap)")
+
     def test_it_stays_within_its_width(self) -> None:
         names = tuple(f"a_rather_long_name_of_a_variable_{k}" for k in range(500))
         edges = (Edge(names[0], names[1], change="added", weight_first=0, weight_second=1e-9, delta=-1e-9),)

@@ -414,6 +414,7 @@ def test_group_text_is_kept_as_written(tmp_path):
     ("arguments", "message"),
     [
         (("h",), "group column 'h' does not exist; the columns are 'g', 'x' and 'y'"),
+        (("G",), "group column 'G' does not exist; did you mean 'g'"),
         (("g", "ab"), "the groups are the text 'ab'; give a list"),
         (("g", ["a", "z"]), "has no group 'z'; it holds 'a' .2 rows., 'b' .3 rows."),
         (("g", ["a", "a"]), "group 'a' is chosen twice; choose others of 'a' .2 rows., 'b' .3 rows."),

@@ -306,7 +306,36 @@ class TestNesting:
         assert not check.passed
         assert "rows look nested in 'donor'" in check.message
         assert "the option 'cluster' with 'donor'" in check.message
-        assert any("rows look nested in it, for which the option 'cluster'" in note for note in result.notes)
+        assert result.checks[0] == check
+        assert any("the option 'cluster' with 'donor' accounts for it" in note for note in result.notes)
+
+    def test_batches_within_units(self):
+        rng = np.random.default_rng(5)
+        tables = []
+        for own in self.nested(2.0):
+            batches = rng.integers(0, 3, N)
+            shifted = own[["x", "y", "z"]] + np.array([[0, 0, 0], [1, 1, 0], [-1, 0, 1]])[batches]
+            tables.append(shifted.assign(donor=own["donor"], batch=[f"b{k}" for k in batches]))
+        for options in ({}, {"cluster": "donor"}, {"cluster": "donor", "adjust": ["batch"]}):
+            result = dd.DifferenceDAG(**options).fit(*tables).result_
+            said = [check.message for check in result.checks if check.name == "nested rows"]
+            if not options:
+                assert "rows look nested in 'donor'" in said[0]
+                assert any("with 'batch' takes it out if its values are batches" in n for n in result.notes)
+            elif "adjust" in options:
+                assert not said
+            else:
+                assert "rows with the same 'batch' resemble each other within 'donor'" in said[0]
+                assert said[0].endswith("the option 'adjust' with 'batch' takes it out of all variables")
+
+    def test_cells_say_nothing_of_batches_that_are_taken_out(self):
+        anndata = pytest.importorskip("anndata")
+        shifts = np.repeat([[0.0, 0.0, 0.0], [2.0, 2.0, 0.0], [-2.0, 0.0, 2.0]], N // 3, axis=0)
+        obs = pd.DataFrame({"batch": np.repeat(["b0", "b1", "b2"], N // 3)}, index=map(str, range(N)))
+        var = pd.DataFrame(index=["x", "y", "z"])
+        cells = [anndata.AnnData(own[["x", "y", "z"]].to_numpy() + shifts, obs=obs, var=var) for own in PAIR]
+        assert [own.looks_nested for own in align_tables(*cells).nesting] == [True]
+        assert align_tables(*cells, adjust=["batch"]).nesting == ()
 
     def test_rows_that_do_not(self):
         for tables in (self.nested(0.0), self.nested(2.0, name="level", numbers=True)):

@@ -93,6 +93,7 @@ def test_a_fit_says_what_its_controls_found_whatever_the_workers():
     assert result.settings == again.settings
     assert result.settings["controls"]["halves"] == 20
     assert any("random halves of one table" in note for note in result.notes)
+    assert "controls {" not in result.summary()
     assert {(e.source, e.target) for e in result.edge_list} == pair.edges
     several = dd.fit_conditions(dict(zip("ab", both, strict=True)), model=dd.DifferenceDAG(controls=20))
     assert all("controls" in own.settings for own in several.pairs.values())

@@ -724,8 +724,9 @@ def _inflation(fit: OrderFit) -> str:
     if fit.units is not None and max(fit.units.multiples) > 1:
         spread = f"differences between '{fit.units.nested.name}'"
     why = f"heavy tails or many zeros in {join_names(heavy)}" if heavy else spread
-    remedy = "; a logarithm, or covariance 'winsorised', would find more" if heavy else ""
-    return f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}{remedy}"
+    remedy = "; a logarithm, covariance 'winsorised' or, of a rare yes or no, leaving it out would find more"
+    said += remedy * bool(heavy)
+    return f"chance goes further here than among Gaussian rows, because of {why}: penalties are {said}"
 
 
 def _agreement(fit: OrderFit) -> str:

@@ -15,7 +15,7 @@ from diffdag.report.words import (
     evidence_lines,
     gain_effects,
 )
-from diffdag.trust.contradictions import direction_open, hedged, marks
+from diffdag.trust.contradictions import UNCLEAR, direction_open, hedged, marks
 
 if TYPE_CHECKING:
     from diffdag.results.difference import Difference
@@ -26,18 +26,9 @@ NOT_SURE = "Found, but not sure enough to be listed:"
 RANKED = 5  # variables that are named, where only means were compared
 SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
-# Settings for programs.
-INTERNAL = {
-    "margins",
-    "unsettled",
-    "tie",
-    "search_order",
-    "starts",
-    "starts_at_optimum",
-    "score",
-    "confidence_fits",
-    "penalty_inflation",
-}
+# Settings for programs; what controls found is in a note.
+INTERNAL = {"margins", "unsettled", "tie", "search_order", "starts", "starts_at_optimum", "score"}
+INTERNAL |= {"confidence_fits", "penalty_inflation", "controls"}
 
 
 def headline(
@@ -87,6 +78,8 @@ def _claims(
     what = fmt.kind_words(strongest.change or "changed")
     if direction_open(strongest):
         what = "(direction open)"
+    elif strongest.support == "unclear":
+        what += f" ({UNCLEAR.short})"
     elif hedged(strongest):
         what += f" (direction {fmt.percent(strongest.direction)})"
     return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"

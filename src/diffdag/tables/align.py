@@ -11,7 +11,7 @@ import numpy as np
 
 from diffdag._base.arrays import FloatArray, IndexArray
 from diffdag._base.errors import InputError, Problem, raise_problems
-from diffdag._base.words import Option, Part, join_names, named, option_words, plural, table_words, using
+from diffdag._base.words import Option, Part, join_names, named, plural, table_words, using
 from diffdag.tables.adjust import Filled, Taken, fill_in, take_out
 from diffdag.tables.coding import Levels
 from diffdag.tables.columns import CellSource
@@ -68,7 +68,7 @@ class Tables:
     filled: Filled | None = None  # how the gaps of tables were filled of which these hold some rows
     taken: Taken | None = None  # what taking them out cost, where that was done
     switched: tuple[Switched, ...] = ()  # columns that vary in one condition only, and are not compared
-    nesting: tuple[Nesting, ...] = ()  # columns in whose values rows look nested, where no cluster is given
+    nesting: tuple[Nesting, ...] = ()  # columns in whose values rows may be nested, too
     few: int | None = None  # which table, 0 or 1, has so few rows that only means are compared; None for none
     whitened: Filter | None = None  # what the memory of rows was taken out with; None if it was not
 
@@ -331,7 +331,7 @@ def _align(
         found += _find_dependent(seen, kept, left) if sparse is None else []
         raise_problems(found, () if drop is None else map(str, drop))
     _check_design(sparse, kept, labels, adjust or hidden, cluster)
-    nesting = () if cluster is not None or sparse is not None else find_nesting(seen, aside.of("text"))
+    nesting = () if sparse is not None else find_nesting(seen, aside.of("text"), said)
     notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
     notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
     design = None
@@ -393,9 +393,10 @@ def _without_unit_numbers(tables: Tables) -> Tables:
     if not out or len(left) < 2:
         return tables
     numbers = "numbers" if len(out) == 1 else "number"
+    (remedy,) = (own.remedy for own in tables.nesting if own.name == out[0])
     note = (
-        f"{join_names(out)} {numbers} what rows look nested in: left out; {option_words('cluster', out[0])} "
-        "accounts for it, and the option 'columns' compares it all the same"
+        f"{join_names(out)} {numbers} what rows look nested in: left out; {remedy}, and the option 'columns' "
+        "compares it all the same"
     )
     return replace(tables.select(left), notes=(*tables.notes, note))
 

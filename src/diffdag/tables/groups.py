@@ -108,7 +108,9 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
                 "variables, read the table ",
                 using(Option("transpose", True)),
             )
-        raise InputError(f"group column '{group}' {problem}; {where} {join_names(names)}")
+        close = [] if group in names else [name for name in names if name.lower() == group.lower()]
+        hint = f"did you mean '{close[0]}'?" if close else f"{where} {join_names(names)}"
+        raise InputError(f"group column '{group}' {problem}; {hint}")
     place = names.index(group)
     column = table.column(place).to_pylist() if arrow else labelled.iloc[:, place]
     texts = [group_text(value) for value in column]

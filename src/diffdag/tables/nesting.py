@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from diffdag._base.arrays import FloatArray, IntArray
+from diffdag._base.words import option_words
 from diffdag.tables.columns import CellSource
-from diffdag.tables.design import LEAST_UNITS, MOST_LEVELS
+from diffdag.tables.design import LEAST_UNITS, MOST_LEVELS, Labels
 from diffdag.tables.groups import group_text
 from diffdag.tables.inspect import Inspection
 
@@ -44,6 +46,7 @@ class Nesting(NamedTuple):
     pvalue: float  # of nothing being explained
     inside: bool  # whether each value occurs in one condition only
     possible: bool  # whether each condition has two or more of them, with rows enough in each
+    within: str = ""  # the column of units that rows are known to be nested in, whose levels are taken out
 
     @property
     def looks_nested(self) -> bool:
@@ -59,18 +62,25 @@ class Nesting(NamedTuple):
             f"{self.most:.0%} of that of '{self.variable}'"
         )
 
+    @property
+    def remedy(self) -> str:
+        """Which option accounts for it: values in both conditions may be batches, others are units."""
+        adjust, cluster = (option_words(option, self.name) for option in ("adjust", "cluster"))
+        if self.within or self.inside:
+            return f"{adjust} takes it out of all variables" if self.within else f"{cluster} accounts for it"
+        return f"{adjust} takes it out if its values are batches, {cluster} accounts for it if they are units"
 
-def find_nesting(seen: Inspection, texts: Sequence[str]) -> tuple[Nesting, ...]:
+
+def find_nesting(seen: Inspection, texts: Sequence[str], said: Labels | None = None) -> tuple[Nesting, ...]:
     """Look at columns of text that were left out, and at those that number units.
 
-    `seen` are the columns that are compared; `texts` the columns of text, which are not among them.
+    `seen` are the columns that are compared; `texts` the columns of text, which are not among them. Where units
+    are `said`, columns are looked at within them.
     """
-    found = []
-    for name, values in _columns(seen, texts):
-        own = _explained(name, values, seen)
-        if own is not None:
-            found.append(own)
-    return tuple(found)
+    units = said if said is not None and said.cluster else None
+    taken = said.adjust if said is not None else {}  # cells have covariates among their columns
+    every = [_explained(*own, seen, units) for own in _columns(seen, texts) if own[0] not in taken]
+    return tuple(own for own in every if own is not None)
 
 
 def _columns(seen: Inspection, texts: Sequence[str]) -> Iterator[tuple[str, tuple[list[Any], list[Any]]]]:
@@ -104,7 +114,7 @@ def names_units(name: str) -> bool:
 
 
 @np.errstate(all="ignore")
-def _explained(name: str, values: tuple[list[Any], list[Any]], seen: Inspection) -> Nesting | None:
+def _explained(name: str, values: Sequence[list[Any]], seen: Inspection, said: Labels | None) -> Nesting | None:
     """What the values of a column explain; None where they are too many, or all the same."""
     texts = [[None if value is None else group_text(value) for value in own] for own in values]
     levels = [{text for text in own if text is not None} for own in texts]
@@ -118,14 +128,17 @@ def _explained(name: str, values: tuple[list[Any], list[Any]], seen: Inspection)
     sizes = [np.nan_to_num(np.abs(array[:, chosen])).max(axis=0, initial=0.0) for array in seen.arrays]
     scale = np.maximum(sizes[0], sizes[1])
     between, within, free1, free2 = np.zeros(len(chosen)), np.zeros(len(chosen)), 0, 0
-    for own, array in zip(texts, seen.arrays, strict=True):
+    for k, (own, array) in enumerate(zip(texts, seen.arrays, strict=True)):
         table = array[:, chosen] / np.where(scale > 0, scale, 1.0)
         numbers = np.array([-1 if text is None else place[text] for text in own], np.int64)
         some = (numbers >= 0) & np.isfinite(table).all(axis=1)
-        members = numbers[some]
-        explained, rest, units = _sums(table[some], members)
+        members, table = numbers[some], table[some]
+        if said is not None:
+            units = np.array(["" if unit is None else group_text(unit) for unit in said.units[k]])
+            table = table - pd.DataFrame(table).groupby(units[some]).transform("mean").to_numpy()
+        explained, rest, count = _sums(table, members)
         between, within = between + explained, within + rest
-        free1, free2 = free1 + max(units - 1, 0), free2 + len(members) - units
+        free1, free2 = free1 + max(count - 1, 0), free2 + len(members) - count
     if not chosen or free1 < 1 or free2 < 1:
         return None
     from scipy import special  # noqa: PLC0415 - after what fails at once
@@ -144,6 +157,7 @@ def _explained(name: str, values: tuple[list[Any], list[Any]], seen: Inspection)
         float(min(1.0, len(chosen) * chance.min())),
         not levels[0] & levels[1],
         min(map(len, levels)) >= LEAST_UNITS,
+        "" if said is None else said.cluster,
     )
 
 

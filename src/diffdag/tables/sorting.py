@@ -275,10 +275,8 @@ def _text_notes(texts: Sequence[TextColumn], seen: Inspection, nesting: Sequence
     others = [text for text in useful if text not in nested]
     notes = []
     for text in nested:
-        adjust, cluster = (option_words(option, text.name) for option in ("adjust", "cluster"))
         notes.append(
-            f"{_held(text)}: left out; rows look nested in it, for which {cluster} accounts; {adjust} takes it "
-            "out of all variables"
+            f"{_held(text)}: left out; rows with the same one resemble each other; {known[text.name].remedy}"
         )
     if len(others) == 1:
         text, own = others[0], known.get(others[0].name)

@@ -87,7 +87,8 @@ class Inputs:
         from diffdag.tables.readers.files import read_table  # noqa: PLC0415
 
         if (self.group is None) == (self.second is None):
-            refuse("the two conditions are not clear; give two tables, or one table and --group")
+            given = "a table is given" if self.second is None else "two tables and --group are given"
+            refuse(f"{given}; give two tables, or one table and --group, the column that names the conditions")
         paths = [path for path in (self.first, self.second) if path is not None]
         inputs = [(path, what_it_holds(path)) for path in paths]
         tables = all(kind == "table" for _, kind in inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import gt
@@ -29,6 +30,7 @@ from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.sorting import Sorted, describe_aside, may_group, sort_columns
 
+_CONDITION = re.compile("condition|group|treat|diagnos|disease|genotype|^(arm|state|status)$", re.IGNORECASE)
 MOST_GROUPS = 20
 MOST_ASKED = 8  # columns of which the page asks what they are
 SHOWN = 3  # values of such a column
@@ -88,7 +90,8 @@ def group_columns(table: Any) -> list[str]:
             continue
         sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
-            ranked.append((_holds_numbers(column), len(sizes) != 2, place, name))
+            named = _CONDITION.search(name) is not None
+            ranked.append((not named, _holds_numbers(column), len(sizes) != 2, place, name))
     return [name for *_, name in sorted(ranked)]
 
 

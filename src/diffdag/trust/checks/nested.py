@@ -1,8 +1,7 @@
-"""Whether rows look nested in the values of a column, where nobody said so."""
+"""Whether rows look nested in the values of a column of which nobody said so."""
 
 from __future__ import annotations
 
-from diffdag._base.words import option_words
 from diffdag.results.records import Check
 from diffdag.tables.align import Tables
 from diffdag.tables.nesting import LEVEL
@@ -11,17 +10,18 @@ NAME = "nested rows"
 
 
 def check_nesting(tables: Tables) -> Check | None:
-    """Say in what rows look nested; None where they do not, or where it was said."""
+    """Say in what rows look nested, beside what was said; None where they do not."""
     found = [own for own in tables.nesting if own.looks_nested]
     if not found:
         return None
-    best = max(found, key=lambda own: own.share)
+    best = max(found, key=lambda own: (own.inside, own.share))  # values of one condition are units
     others = [f"'{own.name}'" for own in found if own is not best]
-    message = (
-        f"rows look nested in '{best.name}': those with the same value of it resemble each other "
-        f"({best.words}), so that they are worth fewer independent ones, and units that differ can pass for "
-        f"changed effects; {option_words('cluster', best.name)} accounts for it"
-    )
+    rows = f"rows look nested in '{best.name}': those with the same value of it resemble each other"
+    harm = "they are worth fewer independent ones, and units that differ can pass for changed effects"
+    if best.within:
+        rows = f"rows with the same '{best.name}' resemble each other within '{best.within}'"
+        harm = "it passes for effects between the variables that it moves"
+    message = f"{rows} ({best.words}), so that {harm}; {best.remedy}"
     if others:
         message += f" (also {', '.join(others[:3])})"
     return Check(NAME, False, message, best.pvalue, LEVEL)

@@ -64,18 +64,17 @@ def check_tables(
     nested = check_nesting(tables)  # which says more than that rows resemble those before them
     view = residual_view(tables, fit, covariance)
     if view is None:
-        few = check_range(readings), check_duplicates(tables), nested
-        return (*checks, *(check for check in few if check is not None))
+        few = check_range(readings), check_duplicates(tables)
+        return tuple(check for check in (nested, *checks, *few) if check is not None)
     found = (
         check_normality(view, resampled=resampled),
         check_levels(view, fit),
         check_range(readings),
         None if nested is not None else check_independence(view, tables, effective=effective),
         check_duplicates(tables),
-        nested,
         check_outliers(view, fit),
     )
-    return (*checks, *(check for check in found if check is not None))
+    return tuple(check for check in (nested, *checks, *found) if check is not None)
 
 
 def check_moments_only(fit: Fit) -> tuple[Check, ...]:
