@@ -28,6 +28,8 @@ SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
 # Settings for programs.
 INTERNAL = {
+    "controls",  # a note says what they found
+    "effective_samples",  # so does a note
     "margins",
     "unsettled",
     "tie",
@@ -113,7 +115,8 @@ def samples_line(result: Difference) -> str:
     what = f"{len(result.variables)} variables, method {fmt.printable(result.method)}"
     if result.samples is None:
         return f"{first} against {second}, exact models, {what}"
-    one, two = (f"{n:,} row{'s' * (n != 1)}" for n in result.samples)
+    worth = "effective " * ("effective_samples" in result.settings)
+    one, two = (f"{n:,} {worth}row{'s' * (n != 1)}" for n in result.samples)
     return f"{first} ({one}) against {second} ({two}), {what}"
 
 
