@@ -7,17 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
-from diffdag.report.format import (
-    NAME_WIDTH,
-    NumberFormat,
-    cut,
-    listed,
-    percent,
-    printable,
-    short_name,
-    some,
-    with_error,
-)
+from diffdag.report.format import NumberFormat, listed, percent, printable, short_name, some, with_error
 from diffdag.results.nodes import LIKELY
 from diffdag.trust.confidence import settled_words
 from diffdag.trust.contradictions import contradictions, direction_open, hedged
@@ -28,9 +18,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = "confidence: probability that something changed between the two"
 DIRECTION = "direction: that the arrow is right, if so"
-WEAK = (
-    f". A q above {LIKELY} does not bear it out: a test of all about a variable sees less than one of an effect"
-)
+WEAK = f". A q above {LIKELY} does not bear it out: it is about all of a variable, which is harder to see"
 NODES_SHOWN = 40  # variables in the table of those that changed
 SUPPORT = {
     "mechanism": "mechanism, the effect itself changed",
@@ -101,7 +89,7 @@ def edge_legend(result: Difference) -> Iterator[str]:
 
 def difference_words(result: Difference) -> str:
     """Say what is subtracted from what: an effect that was added has the opposite sign."""
-    first, second = (cut(printable(label), NAME_WIDTH) for label in result.labels)
+    first, second = map(short_name, result.labels)
     return f"{first} minus {second}"
 
 

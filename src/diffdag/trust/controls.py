@@ -24,7 +24,7 @@ from diffdag.trust.unit_draws import half_units
 
 # Share of halves that may find a change.
 LIMIT = 0.05
-# Rows of a time series are split into so many runs, of which each half has every second one, at random.
+# Runs of a time series, half of them in either half: rows of a person, or an hour, are alike in all they do.
 RUNS = 20
 # Multiples of the penalties that are tried where they do.
 MULTIPLES = tuple(round(1.25**k, 4) for k in range(13))
@@ -119,10 +119,7 @@ def _quiet_at(number: int, seed: int, tables: Tables, fit: ControlFit) -> tuple[
 
 
 def half_tables(tables: Tables, which: int, rng: np.random.Generator) -> Tables:
-    """Two random halves of the first or the second table; by units where rows are nested, by runs in a series.
-
-    Scans of one person, or an hour's, are alike in more than their memory: runs keep them together.
-    """
+    """Two random halves of the first or the second table; by units if rows are nested, by runs in a series."""
     if tables.design is not None and tables.design.members is not None:
         return half_units(tables, which, rng)
     count = len((tables.first, tables.second)[which])
