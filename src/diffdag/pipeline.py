@@ -274,8 +274,10 @@ def _counted(tables: Tables, options: ModelOptions, first: Moments, second: Mome
         why.append("missing values")
     if taken is not None and any(taken.lost):
         why.append("what is taken out")
-    if options.covariance == "spearman" or options.effective_samples is not None:
-        why.append("the options covariance and effective_samples")
+    if options.covariance == "spearman":
+        why.append("ranks in place of values")
+    if options.effective_samples is not None:
+        why.append("the option 'effective samples'")
     if first.n + second.n < SAID * (n1 + n2) or not taken:
         yield (
             f"because of {' and '.join(why)}, the {n1} and {n2} rows are worth {first.n} and {second.n} "
@@ -561,7 +563,9 @@ def assess(
     covariance = {} if options.covariance == "sample" else {"covariance": options.covariance}
     controls = {} if prepared.controls is None else {"controls": prepared.controls._asdict()}
     white = {} if tables.whitened is None else {"whiten": tables.whitened.kind}
-    settings = {**found.settings, **options.knowledge, **design, **white, **covariance, **controls}
+    counted = prepared.samples is None and options.effective_samples is not None
+    worth = {"effective_samples": list(found.samples or ())} if counted else {}
+    settings = {**found.settings, **options.knowledge, **design, **white, **covariance, **controls, **worth}
     readings = read_edges(fit, rows, options.covariance)
     result = replace(
         found,

@@ -374,6 +374,18 @@ def test_a_brain_view_from_the_places_of_some_regions(pair, tmp_path, capsys):
     assert "say where the report goes with --out" in capsys.readouterr().err
 
 
+def test_a_brain_that_nothing_can_draw_is_refused_before_the_fit(pair, tmp_path, capsys, monkeypatch):
+    regions = tmp_path / "regions.csv"
+    regions.write_text("region,x,y,z\nX1,1,2,3\n")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out = tmp_path / "out"
+    tables = [str(pair / "first.csv"), str(pair / "second.csv")]
+    assert cli.run(["fit", *tables, "--coordinates", str(regions), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "matplotlib, which draws --coordinates, is not installed; pip install 'diffdag[plots]'" in said
+    assert not out.exists()
+
+
 def test_an_answer_is_delivered_though_its_regions_have_no_place(pair, tmp_path, capsys):
     tables = [str(pair / "first.csv"), str(pair / "second.csv")]
     assert cli.run(["fit", *tables, "--json"]) == 0

@@ -20,7 +20,16 @@ from diffdag.report.html.page import render_fragment, render_page, render_svg
 from diffdag.report.words import edge_words
 from diffdag.result import DifferenceResult
 from diffdag.results.json import from_json
-from diffdag.results.records import Cloud, Edge, EdgeScatter, GainChange, GlobalTest, MeanChange, Selection
+from diffdag.results.records import (
+    Cloud,
+    Edge,
+    EdgeScatter,
+    GainChange,
+    GlobalTest,
+    MeanChange,
+    NodeTest,
+    Selection,
+)
 
 
 class _Reader(HTMLParser):
@@ -278,6 +287,25 @@ def test_a_gain_says_how_sure_it_is_and_escapes_its_name() -> None:
     found = _Reader(render_page(result))
     assert "b" not in found.tags
     assert result.changed_gain["factor"].tolist() == [4.687]
+
+
+def test_variables_that_are_listed_with_their_q_keep_their_names() -> None:
+    names = ["Temporal_Pole_Sup_Left", "Temporal_Pole_Mid_Left", "c"]
+    edges = [Edge("c", name, True, "added", 0.0, 1.0, -1.0, 0.1) for name in names[:2]]
+    tests = [NodeTest(name, 0.4, 0.4) for name in names[:2]]
+    result = graph(names, edges, node_tests=tuple(tests), method="order")
+    words = " ".join(result.summary().split())
+    assert "Temporal_Pole_Sup_Left (q = 0.6), Temporal_Pole_Mid_Left (q = 0.6). A q above 0.05" in words
+    sure = replace(result, node_tests=tuple(NodeTest(name, 1e-9, 9.0) for name in names[:2]))
+    assert "does not bear it out" not in sure.summary()
+
+
+def test_settings_that_a_note_explains_are_left_out_and_rows_say_what_they_are() -> None:
+    settings = {"controls": {"halves": 40, "edges": 1}, "effective_samples": [229, 250], "noise": "auto"}
+    result = graph(["a", "b"], [], samples=(229, 250), settings=settings)
+    assert "Settings: noise auto\n" in result.summary() + "\n"
+    assert "(229 effective rows)" in result.summary()
+    assert "(229 rows)" in replace(result, settings={}).summary()
 
 
 def test_a_saved_gain_comes_back() -> None:

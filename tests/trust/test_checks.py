@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -238,6 +239,17 @@ def test_series_are_told_from_independent_rows():
     assert checked(*series, whiten="ar")["independent rows"].passed
     ordered = [table[np.argsort(table[:, 5])] for table in tables]
     assert not checked(*ordered)["independent rows"].passed
+
+
+def test_series_of_units_are_as_alike_as_they_like():
+    rng = np.random.default_rng(6)
+    series = [lfilter([1], [1, -0.6], rng.standard_normal((900, 4)), axis=0) for _ in range(2)]
+    frames = [pd.DataFrame(own, columns=list("abcd")) for own in series]
+    assert not checked(*frames)["independent rows"].passed
+    people = [f"p{row // 90}" for row in range(900)]
+    check = checked(*(own.assign(who=people) for own in frames), cluster="who")["independent rows"]
+    assert check.passed
+    assert "'who'" in check.message
 
 
 def test_copies_are_seen_where_chance_does_not_explain_them():

@@ -37,6 +37,19 @@ def test_halves_are_disjoint_and_of_one_table():
         assert first | second <= rows
 
 
+def test_halves_of_a_time_series_keep_its_runs():
+    rng = np.random.default_rng(4)
+    series = align_tables(*(np.cumsum(rng.standard_normal((410, 3)), axis=0) for _ in range(2))).whiten("ar")
+    halves = half_tables(series, 0, np.random.default_rng(1))
+    place = {tuple(row): k for k, row in enumerate(series.first.tolist())}
+    first, second = (
+        np.array([place[tuple(row)] for row in half.tolist()]) for half in (halves.first, halves.second)
+    )
+    assert sorted([*first, *second]) == list(range(len(series.first)))
+    assert np.sum(np.diff(first) > 1) < 10  # at most ten runs
+    assert len(first) == pytest.approx(len(second), abs=10)
+
+
 def test_penalties_are_raised_until_five_percent_are_left():
     seen: list[float] = []
     found = control_tables(tables(), claims_below({0.3: 1.9}, seen), 100, 0)

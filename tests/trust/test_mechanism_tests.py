@@ -129,6 +129,20 @@ def test_rows_of_units_count_by_units() -> None:
     assert pvalues(*tables, cluster="unit")["c"] > 1e-3 * pvalues(*(t[list(NAMES)] for t in tables))["c"]
 
 
+def test_noise_that_differs_by_unit_is_no_changed_variance() -> None:
+    rng, small = np.random.default_rng(13), []
+    for _ in range(8):
+        tables = []
+        for k in range(2):
+            loud = np.exp(0.5 * rng.standard_normal((8, 1, 3)))  # of a unit, in this condition
+            rows = (loud * rng.standard_normal((8, 60, 3))).reshape(-1, 3)
+            unit = [f"u{k}{row // 60}" for row in range(480)]
+            tables.append(pd.DataFrame(rows, columns=list(NAMES[:3])).assign(unit=unit))
+        result = dd.DifferenceDAG(cluster="unit").fit(*tables).result_
+        small += (result.nodes["pvalue"] < 0.01).tolist()
+    assert sum(small) <= 2
+
+
 @pytest.mark.slow
 def test_where_nothing_changed_p_values_are_uniform() -> None:
     rng, found = np.random.default_rng(11), []

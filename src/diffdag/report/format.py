@@ -117,7 +117,7 @@ def setting(value: object) -> str:
         return "none"
     if isinstance(value, float):
         return format(value, ".4g")
-    return cut(printable(str(value)), 60)
+    return cut(printable(str(value)), 80)
 
 
 def short_name(name: str) -> str:
@@ -144,9 +144,13 @@ def wrap(text: str, indent: str = "") -> str:
 
 def some(items: Sequence[str]) -> str:
     """Join names; of many, the first ones and a count of the others."""
-    left_out = len(items) - NAMES_SHOWN
-    more = f" and {left_out} more" if left_out > 0 else ""
-    return ", ".join(short_name(item) for item in items[:NAMES_SHOWN]) + more
+    return listed([short_name(item) for item in items])
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join words as they are; of many, the first ones and a count of the others."""
+    left_out = len(words) - NAMES_SHOWN
+    return ", ".join(words[:NAMES_SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> str:

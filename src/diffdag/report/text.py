@@ -26,9 +26,9 @@ NOT_SURE = "Found, but not sure enough to be listed:"
 RANKED = 5  # variables that are named, where only means were compared
 SMALL = 1e-4  # p-value below which its size does not matter
 LABEL_WIDTH = 14  # of a condition, where it heads a column
-# Settings for programs; what controls found is in a note.
+# Settings for programs; what controls found, and how many rows are effective, are in notes.
 INTERNAL = {"margins", "unsettled", "tie", "search_order", "starts", "starts_at_optimum", "score"}
-INTERNAL |= {"confidence_fits", "penalty_inflation", "controls"}
+INTERNAL |= {"confidence_fits", "penalty_inflation", "controls", "effective_samples"}
 
 
 def headline(
@@ -106,7 +106,8 @@ def samples_line(result: Difference) -> str:
     what = f"{len(result.variables)} variables, method {fmt.printable(result.method)}"
     if result.samples is None:
         return f"{first} against {second}, exact models, {what}"
-    one, two = (f"{n:,} row{'s' * (n != 1)}" for n in result.samples)
+    worth = "effective " * ("effective_samples" in result.settings)
+    one, two = (f"{n:,} {worth}row{'s' * (n != 1)}" for n in result.samples)
     return f"{first} ({one}) against {second} ({two}), {what}"
 
 

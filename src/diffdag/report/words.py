@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
-from diffdag.report.format import NAME_WIDTH, NumberFormat, cut, percent, printable, some, with_error
+from diffdag.report.format import NumberFormat, listed, percent, printable, short_name, some, with_error
 from diffdag.results.nodes import LIKELY
 from diffdag.trust.confidence import settled_words
 from diffdag.trust.contradictions import contradictions, direction_open, hedged
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = "confidence: probability that something changed between the two"
 DIRECTION = "direction: that the arrow is right, if so"
+WEAK = f". A q above {LIKELY} does not bear it out: it is about all of a variable, which is harder to see"
 NODES_SHOWN = 40  # variables in the table of those that changed
 SUPPORT = {
     "mechanism": "mechanism, the effect itself changed",
@@ -88,7 +89,7 @@ def edge_legend(result: Difference) -> Iterator[str]:
 
 def difference_words(result: Difference) -> str:
     """Say what is subtracted from what: an effect that was added has the opposite sign."""
-    first, second = (cut(printable(label), NAME_WIDTH) for label in result.labels)
+    first, second = map(short_name, result.labels)
     return f"{first} minus {second}"
 
 
@@ -96,11 +97,12 @@ def beside_lines(result: Difference) -> Iterator[str]:
     """Sentences about variables that changed, what else did, and which columns may stand in for others."""
     rows = [row for row in node_rows(result) if row["variable"] in result.changed_nodes]
     if rows:
-        shown = [f"{printable(row['variable'])} (q {_equals(row['qvalue'])})" for row in rows]
-        yield f"Variables that changed themselves, most evidence first: {some(shown)}"
+        shown = [f"{short_name(row['variable'])} (q {_equals(row['qvalue'])})" for row in rows]
+        weak = any(node.changed and (node.qvalue or 0.0) > LIKELY for node in result.node_list)
+        yield f"Variables that changed themselves, most evidence first: {listed(shown)}{WEAK * weak}"
     if likely := result.likely_nodes:
-        shown = [f"{printable(node.variable)} (q {_equals(_chance(node.qvalue))})" for node in likely]
-        yield f"Of others something changed, and it cannot be told what: {some(shown)}"
+        shown = [f"{short_name(node.variable)} (q {_equals(_chance(node.qvalue))})" for node in likely]
+        yield f"Of others something changed, and it cannot be told what: {listed(shown)}"
     if result.switch_list:
         said = "; ".join(switch_words(change, result.labels) for change in result.switch_list)
         yield f"Varies in one condition only: {said}"

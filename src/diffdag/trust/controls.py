@@ -24,6 +24,8 @@ from diffdag.trust.unit_draws import half_units
 
 # Share of halves that may find a change.
 LIMIT = 0.05
+# Runs of a time series, half of them in either half: rows of a person, or an hour, are alike in all they do.
+RUNS = 20
 # Multiples of the penalties that are tried where they do.
 MULTIPLES = tuple(round(1.25**k, 4) for k in range(13))
 
@@ -117,9 +119,15 @@ def _quiet_at(number: int, seed: int, tables: Tables, fit: ControlFit) -> tuple[
 
 
 def half_tables(tables: Tables, which: int, rng: np.random.Generator) -> Tables:
-    """Two random halves of the first or the second table; by units, where rows are nested."""
+    """Two random halves of the first or the second table; by units if rows are nested, by runs in a series."""
     if tables.design is not None and tables.design.members is not None:
         return half_units(tables, which, rng)
-    rows = rng.permutation(len((tables.first, tables.second)[which]))
+    count = len((tables.first, tables.second)[which])
+    if tables.whitened is not None:
+        runs = np.array_split(np.arange(count), RUNS)
+        chosen = rng.permutation(RUNS)
+        first, second = (np.concatenate([runs[k] for k in np.sort(own)]) for own in np.split(chosen, 2))
+        return tables.halves(which, first, second)
+    rows = rng.permutation(count)
     middle = len(rows) // 2
     return tables.halves(which, np.sort(rows[:middle]), np.sort(rows[middle : 2 * middle]))

@@ -14,8 +14,8 @@ Statistics of effects and gain are correlated; the distribution of the largest f
 their correlations. The least of the p-values of the three kinds (effects and gain, variance, intercept) counts,
 by Sidak's (1967) formula for independent ones. Statistics are those of moments; where rows are at hand, their
 errors are multiplied by the ratio of the sandwich's error (MacKinnon and White 1985, HC2) to the usual one, and
-where these are nested, by that of errors between units. The order is taken as given: of a variable whose place
-in it is open, the test speaks of the place that it was given.
+where these are nested, by that of errors between units; so is that of the ratio of two variances. The order is
+taken as given: of a variable whose place in it is open, the test speaks of the place that it was given.
 """
 
 from __future__ import annotations
@@ -263,6 +263,13 @@ class _RowsAlong:
         errors, freedom = self.errors((self.sides * self.residual)[:, None], usual)
         return float(errors[0]), float(freedom[0])
 
+    def of_ratio(self, units: Units) -> tuple[float, float]:
+        """Error of the logarithm of the ratio of two variances between units, and degrees of freedom."""
+        squares = self.residual**2
+        parts = [own / own.sum() - 1 / len(own) for own in np.split(squares, [self.counts[0]])]
+        errors, freedom = units.errors(parts[0][:, None], -parts[1][:, None], units.variance)
+        return float(errors[0]), float(freedom[0])
+
     @property
     def kurtosis(self) -> float:
         """Of the residuals, at least that of a uniform distribution."""
@@ -292,6 +299,10 @@ def _kinds(
         yield best.times(_effective_number(correlations, best.pvalue, draws))
     if not fit.equal_noise:
         ratio, free1, free2 = along.variances(t)
+    if not fit.equal_noise and seen is not None and seen.units is not None:
+        error, freedom = seen.of_ratio(seen.units)
+        yield _Tail.of_t(math.log(ratio) / error, freedom)
+    elif not fit.equal_noise:
         times = 1.0 if seen is None else 2 / (seen.kurtosis - 1)
         pvalue = float(equal_variances(ratio, free1 * times, free2 * times))
         # The likelihood ratio of two variances and one.

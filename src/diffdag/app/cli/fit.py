@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from diffdag._base.extras import extra
 from diffdag.app.cli.app import app, check_folder, print_files, refuse, resumable, say, split_names, takes
 from diffdag.app.cli.inputs import Inputs
 from diffdag.app.cli.model import build, model_options, refuse_rows
@@ -225,4 +226,7 @@ def _coordinates(path: Path | None) -> Coordinates | None:
         return None
     from diffdag.tables.readers.coordinates import read_coordinates  # noqa: PLC0415
 
-    return read_coordinates(path)
+    places = read_coordinates(path)
+    with extra("matplotlib, which draws --coordinates,", "plots"):  # a fit may take minutes
+        import matplotlib  # noqa: F401, PLC0415
+    return places

@@ -117,6 +117,9 @@ def check_independence(view: View, tables: Tables, *, effective: bool) -> Check:
     name = "independent rows"
     if effective:
         return Check(name, True, "rows count as the number of independent ones given by effective_samples")
+    nested = None if tables.taken is None else tables.taken.nested
+    if nested is not None and 2 * sum(nested.counts) <= len(tables.first) + len(tables.second):
+        return Check(name, True, f"rows of one '{nested.name}' may be alike: all errors are between them")
     limit = LEVEL / 2
     found = []
     for part, table, label in zip(view.parts, (tables.first, tables.second), LABELS, strict=True):
