@@ -14,6 +14,7 @@ from diffdag.report.explanation import WHAT, explanation_text, waterfall
 from diffdag.report.html.page import render_page
 from diffdag.report.plots.chart import png_of, svg_of
 from diffdag.results.explanation import Explanation, Explanations, Mechanism, Part
+from diffdag.results.records import Check
 
 NAMES = ("spend", "visits", "<b>&\"'", "漢字")
 EFFECT = Part(0, 1.5, 1.0, 2.0, 3.0, 2.5, 3.5, 0.0, 0.6)
@@ -60,6 +61,12 @@ def test_the_text_says_which_way_and_adds_up():
     assert "the intercept is that at zero" in " ".join(text.split())
     assert max(map(len, text.split("\n"))) <= 110
     assert "cannot be compared" in explanation_text(result(), "<b>&\"'")
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_intervals_of_dependent_rows_are_said_to_be_too_narrow(passed):
+    checked = replace(result(), checks=(Check("independent rows", passed, "..."),))
+    assert ("Intervals are too narrow" in explanation_text(checked, "visits")) is not passed
 
 
 @pytest.mark.parametrize("target", ["visits", "<b>&\"'", "漢字", "spend"])
