@@ -319,7 +319,7 @@ def _align(
         seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
     found = seen.problems() + useless
     enough = sparse is not None or all(len(array) >= LEAST_ROWS for array in kept)
-    found += _find_gaps(seen, kept, said, enough) if missing == "error" else []
+    found += _find_gaps(seen, kept, said, enough, whiten) if missing == "error" else []
     found += _find_flat_or_extreme(seen, kept, sparse) if enough else []
     shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
     left = shared_names - {name for problem in found for name in problem.drop}
@@ -446,12 +446,15 @@ def _gap_note(kept: Sequence[FloatArray]) -> list[str]:
 
 
 def _find_gaps(
-    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool
+    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool, whiten: object
 ) -> list[Problem]:
     """Missing values, where they are an error, and how many rows it would cost to drop them."""
     costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
     sizes = [len(array) for array in seen.arrays]
-    return find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+    found = find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+    if whiten is None:
+        return found
+    return [replace(one, remedies=tuple(own for own in one.remedies if own.value != "em")) for one in found]
 
 
 def _check_design(
