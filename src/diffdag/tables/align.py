@@ -210,22 +210,12 @@ def _whitened(tables: Tables, whiten: Whitening | None) -> Tables:
 
 def _not_whitened(gaps: bool) -> tuple[Part, ...]:
     """Words about tables whose rows are not whitened."""
+    name = named("whiten")
     if gaps:
-        return (
-            named("whiten"),
-            " needs values without gaps; leave rows with gaps out ",
-            using(Option("missing", "drop")),
-            ", or leave ",
-            named("whiten"),
-            " out",
-        )
-    return (
-        "errors are those between units, whatever rows of one have in common; leave ",
-        named("whiten"),
-        " out where ",
-        named("cluster"),
-        " is given",
-    )
+        needs = " needs values without gaps; leave rows with gaps out "
+        return name, needs, using(Option("missing", "drop")), ", or leave ", name, " out"
+    said = "errors are those between units, whatever rows of one have in common; leave "
+    return said, name, " out where ", named("cluster"), " is given"
 
 
 def align_tables(
@@ -452,9 +442,7 @@ def _find_gaps(
     costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
     sizes = [len(array) for array in seen.arrays]
     found = find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
-    if whiten is None:
-        return found
-    return [replace(one, remedies=tuple(own for own in one.remedies if own.value != "em")) for one in found]
+    return found if whiten is None else [replace(own, remedies=own.remedies[:droppable]) for own in found]
 
 
 def _check_design(
