@@ -31,17 +31,17 @@ zig='$zig'
 library='$1/library.o'
 END
 cat >> "$1/c++" <<'END'
-shared= last=
+out= shared= last=
 for argument; do
   case $last in -o) out=$argument ;; esac
   case $argument in
-    -c|-E|-S|-v|--version) library= ;;
+    -c|-E|-S) library= ;;
     -shared) shared=yes ;;
   esac
   last=$argument
 done
 # A name of the C++ library that is left in a shared one says that something of it is missing.
-if [ -e "$library" ] && "$zig" c++ -fno-sanitize=undefined "$@" "$library" -nostdlib++ -lunwind &&
+if [ -e "$library" ] && [ "$out" ] && "$zig" c++ -fno-sanitize=undefined "$@" "$library" -nostdlib++ -lunwind &&
   ! { [ "$shared" ] && grep -aqE '_ZNK?St' "$out"; }; then exit; fi
 exec "$zig" c++ -fno-sanitize=undefined "$@"
 END

@@ -27,6 +27,7 @@ LINK, OBJECT = ("-shared", "a.o", "-o", "a.so"), ("-c", "a.cpp", "-o", "a.o")
         (":", "_ZNSt3__1", LINK, "whole"),  # something is missing of the own one
         ("exit 1", "", LINK, "whole"),  # it could not be compiled
         (":", "_ZNSt3__1", ("a.o", "-o", "a"), "own"),  # a program without something is not linked at all
+        (":", "", ("-v", "a.o", "-o", "a"), "own"),  # as CMake asks first
         (":", "", OBJECT, "none"),
     ],
 )
