@@ -12,7 +12,7 @@ PIP    := -m pip install --quiet --no-compile --disable-pip-version-check
 ifeq ($(shell command -v $(or $(filter-out default,$(CXX)),c++)),)
 COMPILER := build/zig/c++
 export CXX := $(CURDIR)/$(COMPILER)
-export CMAKE_ARGS := $(CMAKE_ARGS) -DCMAKE_AR=$(CURDIR)/build/zig/ar -DCMAKE_RANLIB=$(CURDIR)/build/zig/ranlib
+export CMAKE_ARGS := $(CMAKE_ARGS) -DCMAKE_AR=$(CURDIR)/build/zig/ar -DCMAKE_RANLIB=$(CURDIR)/build/zig/ranlib -DCMAKE_UNITY_BUILD=ON
 endif
 
 # What one runs before a commit: no browser, no built docs, no killed processes, no cluster, nothing slow.
@@ -33,9 +33,7 @@ help:
 
 build/zig/c++:
 	$(PYTHON) $(PIP) --target build/zig ziglang
-	for tool in c++ ar ranlib; do \
-	  printf '#!/bin/sh\nexec "%s/build/zig/ziglang/zig" %s "$$@"\n' "$(CURDIR)" $$tool > build/zig/$$tool; \
-	  chmod +x build/zig/$$tool; done
+	sh .ci/zig.sh "$(CURDIR)/build/zig"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -13,7 +13,9 @@ import diffdag as dd
 from diffdag.report.explanation import WHAT, explanation_text, waterfall
 from diffdag.report.html.page import render_page
 from diffdag.report.plots.chart import png_of, svg_of
+from diffdag.report.text import headline
 from diffdag.results.explanation import Explanation, Explanations, Mechanism, Part
+from diffdag.results.records import Check, Edge, MeanChange
 
 NAMES = ("spend", "visits", "<b>&\"'", "漢字")
 EFFECT = Part(0, 1.5, 1.0, 2.0, 3.0, 2.5, 3.5, 0.0, 0.6)
@@ -60,6 +62,16 @@ def test_the_text_says_which_way_and_adds_up():
     assert "the intercept is that at zero" in " ".join(text.split())
     assert max(map(len, text.split("\n"))) <= 110
     assert "cannot be compared" in explanation_text(result(), "<b>&\"'")
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_of_dependent_rows_it_is_said_that_chance_goes_further(passed):
+    checked = replace(result(), checks=(Check("independent rows", passed, "..."),))
+    assert ("Intervals are too narrow" in explanation_text(checked, "visits")) is not passed
+    edge, moved = Edge("spend", "visits", change="added", delta=1.0), MeanChange("spend", 2.0)
+    found = replace(checked, mean_list=(moved,), edge_list=(edge,))
+    for own, some in ((found, True), (replace(found, edge_list=()), True), (checked, False)):
+        assert ("some of it may be chance" in headline(own)) is (some and not passed)
 
 
 @pytest.mark.parametrize("target", ["visits", "<b>&\"'", "漢字", "spend"])

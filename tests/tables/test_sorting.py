@@ -102,7 +102,7 @@ class TestLeftOut:
             assert tables.names == ("x", "y", "z")
             (note,) = tables.notes
             assert note.startswith("'when' holds the time of each row: left out; rows are in the order of time")
-            assert note.endswith("the option 'effective samples' with 'auto' accounts")
+            assert note.endswith("the check of independent rows says whether neighbours resemble each other")
 
     def test_dates_in_no_order(self):
         days = pd.Series(pd.date_range("2024-01-01", periods=N)).sample(frac=1, random_state=1).to_numpy()

@@ -155,5 +155,9 @@ def test_what_does_not_go_with_filtered_rows_is_said():
     with pytest.raises(InputError, match="covariance='winsorised' would cut off"):
         dd.DifferenceDAG(whiten="ar", covariance="winsorised").fit(first, second)
     result = dd.DifferenceDAG(whiten="ar").fit(first, second).result_
-    with pytest.raises(InputError, match="not known of filtered rows"):
+    with pytest.raises(InputError, match=r"none does of filtered rows .* in nodes\.csv"):
         result.explain("a")
+    first.iloc[3, 0] = np.nan
+    with pytest.raises(InputError, match="missing='drop'") as caught:
+        dd.DifferenceDAG(whiten="ar").fit(first, second)
+    assert "missing='em'" not in str(caught.value)

@@ -45,6 +45,9 @@ def headline(
         words += f"; {by_range} {more}{'is' if by_range == 1 else 'are'} explained by a moved range"
     if result.left_out and claimed:
         words += f"; {len(result.left_out)} more found, not sure enough to be listed"
+    dependent = any(own.name == "independent rows" and not own.passed for own in result.checks)
+    if dependent and not words.startswith("No change"):
+        words += "; rows resemble those before them, and some of it may be chance"
     if not result.switch_list:
         return words
     off = [f"{name(own.variable)} {fmt.printable(own.words(result.labels))}" for own in result.switch_list]

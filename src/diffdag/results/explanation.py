@@ -134,9 +134,9 @@ def explanation_of(result: Difference, target: str) -> Explanation:
         )
     if result.explanations is None:
         raise InputError(
-            "the result does not say what moved variables, which is not known of filtered rows (",
+            "the result does not say what moved variables, as none does of filtered rows (",
             named("whiten"),
-            "), nor where a condition has few rows; the variables that changed themselves are known there, too",
+            ") or where a condition has few rows; look at the variables that changed themselves, in nodes.csv",
         )
     known = {own.variable: own for own in result.explanations.targets}
     if target in known:

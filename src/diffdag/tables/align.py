@@ -210,22 +210,12 @@ def _whitened(tables: Tables, whiten: Whitening | None) -> Tables:
 
 def _not_whitened(gaps: bool) -> tuple[Part, ...]:
     """Words about tables whose rows are not whitened."""
+    name = named("whiten")
     if gaps:
-        return (
-            named("whiten"),
-            " needs values without gaps; leave rows with gaps out ",
-            using(Option("missing", "drop")),
-            ", or leave ",
-            named("whiten"),
-            " out",
-        )
-    return (
-        "errors are those between units, whatever rows of one have in common; leave ",
-        named("whiten"),
-        " out where ",
-        named("cluster"),
-        " is given",
-    )
+        needs = " needs values without gaps; leave rows with gaps out "
+        return name, needs, using(Option("missing", "drop")), ", or leave ", name, " out"
+    said = "errors are those between units, whatever rows of one have in common; leave "
+    return said, name, " out where ", named("cluster"), " is given"
 
 
 def align_tables(
@@ -319,7 +309,7 @@ def _align(
         seen, kept, aside, useless = seen.without(lost), list(fewer.arrays), aside.and_(also), useless + wrong
     found = seen.problems() + useless
     enough = sparse is not None or all(len(array) >= LEAST_ROWS for array in kept)
-    found += _find_gaps(seen, kept, said, enough) if missing == "error" else []
+    found += _find_gaps(seen, kept, said, enough, whiten) if missing == "error" else []
     found += _find_flat_or_extreme(seen, kept, sparse) if enough else []
     shared_names = {report.name for report in seen.columns if not _APART.intersection(report.faults)}
     left = shared_names - {name for problem in found for name in problem.drop}
@@ -447,12 +437,13 @@ def _gap_note(kept: Sequence[FloatArray]) -> list[str]:
 
 
 def _find_gaps(
-    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool
+    seen: Inspection, kept: Sequence[FloatArray], said: Labels | None, droppable: bool, whiten: object
 ) -> list[Problem]:
     """Missing values, where they are an error, and how many rows it would cost to drop them."""
     costs = [len(before) - len(after) for before, after in zip(seen.arrays, kept, strict=True)]
     sizes = [len(array) for array in seen.arrays]
-    return find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+    found = find_counts("missing", _gaps(seen, said), droppable=droppable, lost=costs, rows=sizes)
+    return found if whiten is None else [replace(own, remedies=own.remedies[:droppable]) for own in found]
 
 
 def _check_design(

@@ -247,8 +247,7 @@ def notes_of(
         names = by_reason["time"]
         notes.append(
             f"{join_names(names)} {_SAID['times'][len(names) > 1]}: left out; rows are in the order of time, "
-            "and neighbours may resemble each other, for which "
-            f"{option_words('effective_samples', 'auto')} accounts"
+            "and the check of independent rows says whether neighbours resemble each other"
         )
     for which, label in zip(("first", "second"), labels, strict=True):
         if which in by_reason:
