@@ -50,8 +50,8 @@ def result_of(order, margins, separate=(), starts=0, reached=0, gains=(), shifte
     return fit.fit_samples(NAMES, FIRST, SECOND, free, settings, everyone, found).difference
 
 
-def test_half_a_unit_of_likelihood_settles_no_direction():
-    result = result_of([2, 0, 3, 1], {(0, 2): 0.5, (3, 0): 0.6, (1, 0): math.inf})
+def test_two_units_of_likelihood_settle_no_direction():
+    result = result_of([2, 0, 3, 1], {(0, 2): 2.0, (3, 0): 2.1, (1, 0): math.inf})
     assert {str(edge) for edge in result.edge_list if edge.directed} == {"a -> d", "a -> b"}
     (loose,) = [edge for edge in result.edge_list if not edge.directed]
     assert (loose.source, loose.target) == ("a", "c")
@@ -128,7 +128,7 @@ def test_settings_say_how_the_search_went():
     margins = {(0, 2): 1.23456, (3, 0): math.inf}
     asked = {"equal_noise": True, "known": ("tiers",), "factor": 2.0}
     said = result_of([2, 0, 3, 1], margins, starts=4, reached=3, **asked).settings
-    assert (said["noise"], said["penalty_factor"], said["score"], said["tie"]) == ("equal", 2.0, 7.0, 0.5)
+    assert (said["noise"], said["penalty_factor"], said["score"], said["tie"]) == ("equal", 2.0, 7.0, 2.0)
     assert said["search"] == "3 of 4 starts found these changes"
     assert said["known_beforehand"] == ["tiers"]
     assert (said["starts"], said["starts_at_optimum"]) == (4, 3)

@@ -102,3 +102,24 @@ def test_a_tie_stays_one_in_samples(rows):
         tables = first.sample(rows, rng=2 * seed), second.sample(rows, rng=2 * seed + 1)
         (edge,) = DifferenceDAG().fit(*tables).result_.edge_list
         assert not edge.directed
+
+
+@pytest.mark.parametrize("rows", [400, 2000])
+def test_ties_among_other_variables_stay_ties_in_samples(rows):
+    """What orders that tie make of the other variables differs by chance, as it does of intercepts."""
+    ends = [(0, 1), (2, 3)]
+    weights = [np.zeros((8, 8)), np.zeros((8, 8))]
+    weights[0][[1, 3], [0, 2]], weights[1][[1, 3], [0, 2]] = [0.8, 0.6], [-0.3, -0.7]
+    for own in weights:
+        own[[4, 5, 6, 7, 7], [0, 3, 4, 5, 1]] = [0.7, -0.6, 0.5, 0.6, 0.5]
+    first = LinearSEM(weights[0], np.ones(8))
+    second = LinearSEM(weights[1], [2.2, 3.1, 4.2, 2.6, 1, 1, 1, 1])
+    pairs = {frozenset(first.names[k] for k in pair) for pair in ends}
+    assert found(first, second)[0] == set()
+    seen = directed = 0
+    for seed in range(12):
+        tables = first.sample(rows, rng=2 * seed), second.sample(rows, rng=2 * seed + 1)
+        edges = [e for e in DifferenceDAG().fit(*tables).result_.edge_list if {e.source, e.target} in pairs]
+        seen, directed = seen + len(edges), directed + sum(e.directed for e in edges)
+    assert seen >= 20
+    assert directed <= seen / 8

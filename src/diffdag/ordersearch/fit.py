@@ -35,7 +35,6 @@ from diffdag.ordersearch.screen import (
 from diffdag.ordersearch.search import (
     FEW,
     SETTLED,
-    TIE,
     Found,
     Optimum,
     Problem,
@@ -53,6 +52,9 @@ from diffdag.tables.moments import Moments
 
 Rows: TypeAlias = tuple[FloatArray, FloatArray]
 
+# An edge is directed if every order found in which effect precedes cause scores worse by more than this: orders
+# that exact covariances cannot tell apart differ in samples by what they make of intercepts and other variables.
+TIE = 2.0
 # An edge has to reach this share of the penalty by errors that know the rows, and by errors between units where
 # rows are nested.
 BORNE_OUT, BORNE_OUT_BY_UNITS = 0.5, 1.0

@@ -79,9 +79,6 @@ ROUNDING = 1e-3
 MOST_OTHERS, FOLLOWED, SHAKEN = 16, 3, 3
 # Up to so many variables all orders are compared on similar data, too: it takes no longer.
 FEW = 7
-# An edge is directed if every order found in which effect precedes cause scores worse by more than TIE. Means
-# tell orders apart that covariances cannot, by chance by up to 1.7 of log-likelihood: they count beyond CHANCE.
-TIE, CHANCE = 0.5, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,14 +470,15 @@ def _compare_all(problem: Landscape) -> Optimum:
     order, scores = np.empty(p, np.int64), np.empty(len(costs))
     score = problem.base + _core.best_order(costs, before, order, scores)
     best = replace(read_along(order.tolist(), problem.base, costs, changes), score=score)
-    turned = []
+    margins, turned = {}, []
     for i, j in changed_edges(problem, best):
         reverse = before.copy()
         reverse[i, j] = True
         other = np.inf if before[j, i] else _core.best_order(costs, reverse, order, scores)
+        margins[i, j] = problem.base + other - score
         turned.append(replace(best, order=tuple(order.tolist()), score=problem.base + other))
     others = worth_trying(problem, best, turned)
-    return Optimum(problem, best, 0, 0, _margins(problem, turned, best), weigh_changes(problem, best), others)
+    return Optimum(problem, best, 0, 0, margins, weigh_changes(problem, best), others)
 
 
 def worth_trying(problem: Landscape, best: Found, met: Sequence[Found]) -> tuple[tuple[int, ...], ...]:
@@ -529,7 +527,7 @@ def _walk_many(
         best,
         len(walks.found),
         _count_agreeing(problem, walks.found, best),
-        _margins(problem, orders, best),
+        {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)},
         {
             change: min(rise, _rise(change, orders, best))
             for change, rise in weigh_changes(problem, best).items()
@@ -580,7 +578,8 @@ def _reverse_near(problem: Landscape, best: Found, met: list[Found]) -> Optimum:
             break
         met, best = [*met, best], better
     orders = [*met, *turned.values()]
-    return Optimum(problem, best, len(met), 1, _margins(problem, orders, best))
+    margins = {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)}
+    return Optimum(problem, best, len(met), 1, margins)
 
 
 def margins_near(problem: Landscape, best: Found) -> dict[Edge, float]:
@@ -697,23 +696,6 @@ def respect_known(order: Sequence[int], before: BoolArray) -> list[int]:
         del left[free]
         result.append(free)
     return result
-
-
-def _margins(problem: Landscape, orders: list[Found], best: Found) -> dict[Edge, float]:
-    """What the score rises by, at most, if effect precedes cause, for all changed effects.
-
-    What hardly more than the means settle is worth what covariances say of it.
-    """
-    margins = {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)}
-    weak = [edge for edge, margin in margins.items() if TIE < margin <= CHANCE]
-    if not weak:
-        return margins
-    least = read_order(problem.free, best.order).score
-    close = [
-        replace(item, score=best.score + read_order(problem.free, item.order).score - least)
-        for item in {item.order: item for item in orders if item.score <= best.score + CHANCE}.values()
-    ]
-    return margins | {edge: min(margins[edge], _margin(edge, close, best)) for edge in weak}
 
 
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:
