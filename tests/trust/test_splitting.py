@@ -85,7 +85,8 @@ def test_two_effects_of_one_cause_have_intervals_for_either_order():
     before = np.array([[0, 0, 0], [0.9, 0, 0], [0.2, 0.8, 0]])
     after = np.array([[0, 0, 0], [0.5, 0, 0], [0.9, 0.8, 0]])
     one, two = dd.LinearSEM(before), dd.LinearSEM(after)
-    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(one.sample(4000, 1), two.sample(4000, 2)).result_
+    tables = one.sample(32_000, 1), two.sample(32_000, 2)  # enough to direct both
+    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(*tables).result_
     edges = {(e.source, e.target): e for e in result.edge_list}
     for (source, target), change in {("X1", "X2"): 0.4, ("X1", "X3"): -0.7}.items():
         edge = edges[source, target]
