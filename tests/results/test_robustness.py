@@ -55,6 +55,24 @@ def test_no_weaker_cause_makes_the_change(seed: int) -> None:
     assert edge.robustness <= max(of_source, of_target)
 
 
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_weaker_cause_makes_the_whole_change_whatever_the_noise(seed: int, even: bool) -> None:
+    """Opposite effects of one cause make all of it; noise is skewed, or least where the source is far out."""
+    rng = np.random.default_rng(seed)
+    tables, shares = [], []
+    for sign in (1, -1):
+        hidden, x, noise = rng.normal(size=(3, 20_000)) if even else rng.exponential(size=(3, 20_000)) - 1
+        x = 0.45 * hidden + 0.9 * x
+        y = 0.6 * x + 0.5 * sign * hidden + noise * (2.5 / (1 + x**2) if even else 1)
+        tables.append(pd.DataFrame({"x": x, "y": y}))
+        left_y, left_hidden = (own - np.polyval(np.polyfit(x, own, 1), x) for own in (y, hidden))
+        shares += [float(np.corrcoef(*own)[0, 1] ** 2) for own in ((x, hidden), (left_y, left_hidden))]
+    (edge,) = dd.DifferenceDAG(order=["x", "y"]).fit(*tables).result_.edge_list
+    assert edge.robustness is not None
+    assert edge.robustness <= max(shares) + 0.01
+
+
 @pytest.mark.parametrize("method", ["order", "paper"])
 def test_every_directed_edge_has_one(method: str) -> None:
     pair = dd.simulate_pair(p=6, neighbours=3, changes=1, weights=(0.8, 1.0), rng=4)

@@ -47,7 +47,15 @@ from diffdag.ordersearch.shape import settle_by_shape
 from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.places import placed
-from diffdag.results.records import Claims, Edge, NoiseChange, estimated_edge, model_edges, with_sizes
+from diffdag.results.records import (
+    Claims,
+    Edge,
+    NoiseChange,
+    estimated_edge,
+    model_edges,
+    robustness_value,
+    with_sizes,
+)
 from diffdag.tables.degenerate import find_extreme_scales, find_far_means
 from diffdag.tables.moments import Moments
 
@@ -200,8 +208,11 @@ class Structure:
     def _joint(self, i: int) -> tuple[int, list[int], tuple[int, ...], bool, bool]:
         return i, self.predecessors(i), self.causes.get(i, ()), i in self.separate, i in self.gains
 
-    def edges(self, i: int, fit: JointRegression) -> Iterator[Edge]:
-        """The changed edges to i, with weights and standard errors of its regression."""
+    def edges(self, i: int, fit: JointRegression, plain: JointRegression) -> Iterator[Edge]:
+        """The changed edges to i, with weights and standard errors of its regression.
+
+        Robustness values are algebra of the plain regression: least squares with errors of Gaussian rows.
+        """
         single, multiplied = self.causes.get(i, ()), self.multiplied.get(i, ())
         place = {j: k for k, j in enumerate(self.predecessors(i))}
         for j, k in sorted(place.items()):
@@ -210,7 +221,9 @@ class Structure:
                 errors = float(fit.error_first[k]), float(fit.error_second[k])
                 stderr, freedom = float(fit.error_delta[k]), sum(fit.freedom)
                 edge = estimated_edge(self.names[j], self.names[i], weights, errors, stderr, freedom)
-                yield edge if j in single else replace(edge, gain_of=self.names[i])
+                change, spread = float(plain.first[k] - plain.second[k]), float(plain.error_delta[k])
+                robustness = robustness_value(change, spread, sum(plain.freedom))
+                yield replace(edge, robustness=robustness, gain_of=None if j in single else self.names[i])
 
 
 class Equation(NamedTuple):
@@ -656,7 +669,8 @@ def _condition(sigma: FloatArray) -> float:
 def _estimated_edges(fit: OrderFit) -> Iterator[Edge]:
     place = {name: k for k, name in enumerate(fit.first.names)}
     for i in sorted(fit.structure.gains.union(fit.structure.causes)):
-        for edge in fit.structure.edges(i, fit.regressions[i]):
+        plain = fit.structure.regression(fit.first, fit.second, i)
+        for edge in fit.structure.edges(i, fit.regressions[i], plain):
             ends = i, place[edge.source]
             if ends not in fit.tied | fit.fallen:
                 yield replace(edge, settled=fit.settled(ends))

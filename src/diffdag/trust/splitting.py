@@ -135,7 +135,7 @@ def _measured_edges(structure: Structure, first: Moments, second: Moments) -> di
             )
         fit = structure.regression(first, second, i)
         freedoms = dict(zip((structure.names[j] for j in earlier), fit.freedom_delta.tolist(), strict=True))
-        for edge in structure.edges(i, fit):
+        for edge in structure.edges(i, fit, fit):
             delta, stderr = edge.delta or 0.0, edge.stderr or 0.0
             reach = float(stdtrit(freedoms[edge.source], (1 + LEVEL) / 2)) * stderr
             edges[edge.source, edge.target] = replace(edge, low=delta - reach, high=delta + reach)
