@@ -1,14 +1,14 @@
-"""How many small faults the tests notice: mutation testing of paper/, ordersearch/ and precision/.
+"""How many small faults the tests notice: mutation testing of five folders of the package.
 
-python benchmarks/mutants.py [--sample 300] [--seed 900001] [--folders paper precision] [--session FILE]
+python benchmarks/mutants.py [--sample 300] [--seed 900001] [--folders paper tables] [--session FILE]
 
 Needs cosmic-ray and coverage (pip install cosmic-ray coverage), and Linux. cosmic-ray makes the mutants: one
 operator, comparison, number, truth value, loop or decorator of the source changed at a time. It would start
 pytest anew for each; here one process imports everything and collects the tests, and for each mutant a fork of
 it exchanges the code of one function (or, for what stands outside of functions, imports the package once more)
 and runs the tests that reach the mutated line, quickest first, until one fails. What is written in C++ is not
-mutated. Tests that take longer than LIMIT seconds are left out, and so are all of other folders. So what
-survives here may still fail in a full run of the tests.
+mutated. A folder is tested by the tests of the same name, its own examples, and the files in BESIDES. Tests
+that take longer than LIMIT seconds are left out. So what survives here may still fail in a full run of them.
 
 A mutant is killed (a test fails), times out (the tests take several times as long as they should, or die),
 survives, or is reached by no test. The score is the share of the first two among all but those that
@@ -22,6 +22,7 @@ import argparse
 import ast
 import difflib
 import gc
+import importlib
 import multiprocessing
 import os
 import random
@@ -52,8 +53,15 @@ from record import keep, kept, print_table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# Mutated folders; each is tested by the folder of the same name, since other tests would only confirm those.
-FOLDERS = ("paper", "ordersearch", "precision")
+# Mutated folders, with what is in them.
+FOLDERS = ("ordersearch", "paper", "precision", "trust", "tables")
+# Tests of these folders that stand beside the rooms, since they go through several.
+BESIDES = {
+    "ordersearch": ("tests/test_tails.py", "tests/test_conditions.py"),
+    "trust": ("tests/test_tails.py", "tests/test_study_designs.py"),
+    "tables": ("tests/test_tails.py", "tests/test_study_designs.py", "tests/test_fuzz_found.py"),
+}
+COMPILED = ("diffdag.ordersearch.core._core", "diffdag.precision._descent")
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 LIMIT = 2.5  # seconds of processor, with lines recorded, for a test to be used
@@ -72,10 +80,10 @@ KINDS = re.compile(
     |ReplaceContinueWithBreak|NumberReplacer|ZeroIterationForLoop|RemoveDecorator)""",
     re.VERBOSE,
 )
-# Decorators that do nothing but forbid a misuse.
-IDLE = re.compile(r"@(abstractmethod|dataclass\(frozen=True(, eq=False)?\))$")
+# Lines that do nothing but forbid a misuse, or are there for types.
+IDLE = re.compile(r"(@(abstractmethod|dataclass\(frozen=True(, eq=False)?\))|if TYPE_CHECKING:)$")
 
-# Stars that unpack are no operators.
+# Stars that unpack are no operators, and sequences of other lengths than they should be are no input.
 STAR = re.compile(r"BinaryOperator_(Mul|Pow)_")
 
 
@@ -90,12 +98,21 @@ class Mutant:
 
     @property
     def folder(self) -> str:
-        return Path(self.path).parent.name
+        return folder_of(self.path)
 
     def applied(self, source: str) -> str:
         if self.kind == UNCHANGED:
             return source
         return mutate_code(source, get_operator(self.kind)(), self.number)
+
+
+def folder_of(path: str) -> str:
+    return Path(path).relative_to("src/diffdag").parts[0]
+
+
+def tests_of(folder: str) -> list[str]:
+    """Where the tests of a folder stand."""
+    return [f"tests/{folder}", f"src/diffdag/{folder}", *BESIDES.get(folder, ())]
 
 
 # The mutants
@@ -104,7 +121,7 @@ class Mutant:
 def mutants_of(root: Path, folders: Iterable[str]) -> list[Mutant]:
     found = []
     for folder in folders:
-        for file in sorted((root / "src/diffdag" / folder).glob("*.py")):
+        for file in sorted((root / "src/diffdag" / folder).rglob("*.py")):
             found += list(mutants_in(file, root))
     return found
 
@@ -125,13 +142,14 @@ def mutants_in(file: Path, root: Path) -> Iterator[Mutant]:
                 IDLE.search(lines[line - 1].strip())
                 or any(a <= (line, column) < b for a, b in idle)
                 or (STAR.search(kind) and before.endswith(("(", "[", "{", ",")))
+                or before.endswith("strict=")
             ):
                 yield Mutant(str(file.relative_to(root)), line, kind, number)
 
 
 def controls_of(root: Path, folders: Iterable[str]) -> Iterator[Mutant]:
     """No change at all: outside of the functions of each file, and in its first function."""
-    for file in (file for folder in folders for file in sorted((root / "src/diffdag" / folder).glob("*.py"))):
+    for file in (file for folder in folders for file in sorted((root / "src/diffdag" / folder).rglob("*.py"))):
         named = [function for _, function in functions(ast.parse(file.read_text(encoding="utf-8")).body)]
         for line in (1, *(function.body[-1].lineno for function in named[:1])):
             yield Mutant(str(file.relative_to(root)), line, UNCHANGED, line)
@@ -205,7 +223,7 @@ def passes(items: list[pytest.Item]) -> bool:
 
 def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] | None:
     """How long a test takes and which lines it reaches; None if it does not pass."""
-    include = [f"{root}/src/diffdag/{folder}/*" for folder in FOLDERS]
+    include = [f"{root}/src/diffdag/{folder}/**/*" for folder in FOLDERS]
     recorder = coverage.Coverage(data_file=None, config_file=False, include=include)
     with recorder.collect():
         start = time.process_time()
@@ -258,8 +276,9 @@ def tests_for(
     What stands outside of functions matters to all tests that reach anything in the file.
     """
     chosen, total = [], 0.0
+    stand = tuple(tests_of(mutant.folder))
     for test, (seconds, reached) in sorted(traces.items(), key=lambda item: item[1][0]):
-        there = reached.get(mutant.path, [])
+        there = reached.get(mutant.path, []) if test.startswith(stand) else []
         if (there if lines is None else any(line in lines for line in there)) and total + seconds < budget:
             chosen.append(test)
             total += seconds
@@ -323,6 +342,8 @@ class Mutants(Steady):
         self.results: list[dict[str, Any]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise SystemExit("some tests cannot be collected")
         self.living = living(self.root)
         gc.freeze()  # so that forks share it
         items = {item.nodeid: item for item in session.items}
@@ -410,8 +431,13 @@ def equivalents() -> set[tuple[str, str]]:
 
 def copy_source(root: Path) -> None:
     """A copy of the project to change at will, in place of the project itself."""
-    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "results", "dist")
+    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
     shutil.copytree(ROOT, root, ignore=leave, dirs_exist_ok=True)
+    for name in COMPILED:
+        compiled = Path(importlib.import_module(name).__file__)
+        shutil.copy(compiled, (root / "src").joinpath(*name.split(".")).with_name(compiled.name))
+    # An editable installation would go on importing what it was made from.
+    sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__name__.startswith("ScikitBuild")]
     for name in [name for name in sys.modules if name.split(".")[0] == "diffdag"]:
         del sys.modules[name]
     os.chdir(root)
@@ -422,7 +448,7 @@ def copy_source(root: Path) -> None:
 def report(results: list[dict[str, Any]], everything: list[Mutant]) -> None:
     rows, known = [], equivalents()
     for folder in dict.fromkeys(mutant.folder for mutant in everything):
-        own = Counter(verdict_of(r, known) for r in results if Path(r["path"]).parent.name == folder)
+        own = Counter(verdict_of(r, known) for r in results if folder_of(r["path"]) == folder)
         made, judged = sum(mutant.folder == folder for mutant in everything), own.total()
         telling = judged - own["equivalent"]
         score = (own["killed"] + own["timed out"]) / telling
@@ -444,8 +470,8 @@ def main() -> None:
         copy_source(root)
         everything = mutants_of(root, given.folders)
         work = Mutants(root, sampled(everything, given.sample, given.seed), session)
-        files = [f"tests/{folder}" for folder in given.folders]
-        pytest.main([*OPTIONS, *files, *(f"src/diffdag/{folder}" for folder in given.folders)], plugins=[work])
+        places = dict.fromkeys(place for folder in given.folders for place in tests_of(folder))
+        pytest.main([*OPTIONS, *places], plugins=[work])
         os.chdir(ROOT)
         report(work.results, everything)
 
