@@ -1,4 +1,4 @@
-"""Settings that the user left open: the paper's where they do, more where the difference would not be sparse."""
+"""Settings that the user left open: the paper's, or more where the difference would not be sparse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from diffdag import Moments
+from diffdag import DifferenceDAG, LinearSEM, Moments
 from diffdag.paper import defaults
 from diffdag.paper.defaults import default_penalty, default_threshold
 from diffdag.precision.dtrace import solve_dtrace
@@ -65,20 +65,18 @@ def test_the_smallest_fraction_that_leaves_four_entries_per_variable(p, n, seed)
     assert f"raised to {fraction:g} of the one that gives no change" in note
 
 
-@pytest.mark.parametrize(("n", "fraction"), [(24, 0.8), (25, 0.5)])
+@pytest.mark.parametrize(("n", "fraction"), [(24, 0.6), (24, 0.9), (24, 1.0), (25, 0.5)])
 def test_of_no_more_rows_than_variables_the_programme_must_have_a_solution(n, fraction, monkeypatch):
-    """Sparse enough is one half; with a solution from 0.8 on, that is taken where there may be none."""
+    """One half is sparse enough; with solutions only from another fraction on, that is taken."""
     asked = []
 
-    def solvable(problem, fraction, start):
-        asked.append((fraction, start is not None))
-        return fraction >= 0.8
+    def solvable(problem, share, start):
+        asked.append((share, start is not None))
+        return share >= fraction
 
     monkeypatch.setattr(defaults, "_solvable", solvable)
     assert default_penalty(*noise(24, n, 3))[0] == fraction
-    assert asked == [(f, True) for f in (0.5, 0.6, 0.7, 0.8) if n == 24]
-    monkeypatch.setattr(defaults, "_solvable", lambda *_: False)
-    assert default_penalty(*noise(24, n, 3))[0] == (1.0 if n == 24 else 0.5)
+    assert asked == [(f, True) for f in GRID if 0.5 <= f <= fraction and n == 24]
 
 
 def test_many_variables_keep_the_papers_penalty_where_it_is_sparse():
@@ -89,3 +87,12 @@ def test_many_variables_keep_the_papers_penalty_where_it_is_sparse():
     assert entries((one, two), paper_fraction((one, two))) == 1
     assert default_penalty(one, two) == PAPERS
     assert default_penalty(one, one) == PAPERS  # without a difference no penalty is too small
+
+
+def test_of_exact_models_the_weakest_change_counts():
+    weights = np.zeros((4, 4))
+    weights[1, 0] = weights[2, 1] = weights[3, 1] = 0.8
+    other = weights.copy()
+    other[3, 1] += 1e-6
+    result = DifferenceDAG(method="paper").fit_population(LinearSEM(weights), LinearSEM(other)).result_
+    assert [str(edge) for edge in result.edge_list] == ["X2 -> X4"]
