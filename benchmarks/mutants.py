@@ -239,6 +239,7 @@ def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] |
     """How long a test takes and which lines it reaches; None if it does not pass."""
     include = [f"{root}/src/diffdag/{folder}/**/*" for folder in FOLDERS]
     recorder = coverage.Coverage(data_file=None, config_file=False, include=include)
+    recorder.set_option("run:disable_warnings", ["no-data-collected"])
     with recorder.collect():
         start = time.process_time()
         passed = passes([item])
