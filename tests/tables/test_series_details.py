@@ -143,7 +143,7 @@ def test_others_that_help_join_one_by_one():
 
 def test_errors_of_a_common_filter_count_by_the_distance_of_means():
     first = series(300, [0.8], 10, 4)
-    made = make_filter("ar", first, first + [0.0, 1.0, 2.0, 3.0], tuple("abcd"), alike=True)
+    made = make_filter("ar", first, first + np.arange(4.0), tuple("abcd"), alike=True)
     assert made.kind == "common"
     assert made.leverage[0] == pytest.approx(0.0, abs=1e-12)
     width = np.sqrt(1 + made.leverage / (1 / 300 + 1 / 250))
