@@ -1,6 +1,7 @@
 """How many small faults the tests notice: mutation testing of five folders of the package.
 
 python benchmarks/mutants.py [--sample 300] [--seed 900001] [--folders paper tables] [--session FILE]
+    [--minutes 30]
 
 Needs cosmic-ray and coverage (pip install cosmic-ray coverage), and Linux. cosmic-ray makes the mutants: one
 operator, comparison, number, truth value, loop or decorator of the source changed at a time. It would start
@@ -13,7 +14,8 @@ that take longer than LIMIT seconds are left out. So what survives here may stil
 A mutant is killed (a test fails), times out (the tests take several times as long as they should, or die),
 survives, or is reached by no test. The score is the share of the first two among all but those that
 mutants_equivalent.tsv lists, with the reason: nobody could tell them from the original. Work is kept in the
-session file, and goes on there if interrupted.
+session file, and goes on there if interrupted. As mutants are tried in a random order, those tried in some
+minutes are a sample, too.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import ast
 import difflib
 import gc
 import importlib
+import math
 import multiprocessing
 import os
 import random
@@ -171,18 +174,19 @@ def annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def sampled(mutants: list[Mutant], size: int | None, seed: int) -> list[Mutant]:
-    """Some of each folder, from every file in proportion; in an order that mixes the files."""
-    rng = random.Random(seed)
+    """Some of each folder, from every file in proportion; in an order that mixes the files of each."""
     chosen = []
     for folder in dict.fromkeys(mutant.folder for mutant in mutants):
+        rng = random.Random(f"{seed} {folder}")  # whatever other folders are mutated
         own = [mutant for mutant in mutants if mutant.folder == folder]
         rng.shuffle(own)
         own.sort(key=lambda mutant: mutant.path)
         # Every so-manyth of the shuffled files, one after the other, from a random place on.
         step, start = max(1.0, len(own) / (size or len(own))), rng.random()
         places = sorted({int((start + k) * step) % len(own) for k in range(round(len(own) / step))})
-        chosen += [own[place] for place in places]
-    rng.shuffle(chosen)
+        picked = [own[place] for place in places]
+        rng.shuffle(picked)
+        chosen += picked
     return chosen
 
 
@@ -379,8 +383,9 @@ class Steady:
 class Mutants(Steady):
     """A pytest plugin: instead of the tests, run mutants."""
 
-    def __init__(self, root: Path, mutants: list[Mutant], session: Path) -> None:
+    def __init__(self, root: Path, mutants: list[Mutant], session: Path, seconds: float) -> None:
         self.root, self.mutants, self.session = root, mutants, session
+        self.until = time.monotonic() + seconds
         self.folders = dict.fromkeys(mutant.folder for mutant in mutants)
         self.results: list[dict[str, Any]] = []
 
@@ -391,11 +396,14 @@ class Mutants(Steady):
         gc.freeze()  # so that forks share it
         items = {item.nodeid: item for item in session.items}
         traces = self.traces(items)
-        self.check(items, traces)
+        if time.monotonic() < self.until:
+            self.check(items, traces)
         done = {(e["path"], e["kind"], e["number"]): e for e in self.read() if "verdict" in e}
         for count, mutant in enumerate(self.mutants, 1):
             entry = done.get((mutant.path, mutant.kind, mutant.number))
             if entry is None:
+                if time.monotonic() > self.until:
+                    continue
                 entry = self.judge(mutant, items, traces)
                 keep(self.session, entry)
             self.results.append(entry)
@@ -507,13 +515,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=900001)
     parser.add_argument("--folders", nargs="+", choices=FOLDERS, default=FOLDERS)
     parser.add_argument("--session", type=Path, help="where work is kept; a temporary file if left out")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="after which no more mutants are tried; 0 for the table"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="diffdag-mutants-") as folder:
         root = Path(folder)
         session = (given.session or root / "session.jsonl").resolve()
         copy_source(root)
         everything = mutants_of(root, given.folders)
-        work = Mutants(root, sampled(everything, given.sample, given.seed), session)
+        chosen = sampled(everything, given.sample, given.seed)
+        work = Mutants(root, chosen, session, 60 * given.minutes)
         places = dict.fromkeys(place for folder in given.folders for place in tests_of(folder))
         pytest.main([*OPTIONS, *places], plugins=[work])
         os.chdir(ROOT)
