@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from diffdag.ordersearch.search import Problem
 from diffdag.pipeline import ModelOptions, prepare_moments, search
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
+from diffdag.tables.nesting import Nesting
+from diffdag.trust.by_unit import unit_notes
 from diffdag.trust.checks import measurement_error, outliers
 from diffdag.trust.checks.levels import by_level, check_levels
 from diffdag.trust.checks.measurement_error import likeliest_error
@@ -28,11 +31,12 @@ from diffdag.trust.checks.moments_checks import (
     moment_means,
     table_means,
 )
+from diffdag.trust.checks.nested import check_nesting
 from diffdag.trust.checks.outliers import _change, _lost, _rows_named, _variance_change, outlying
-from diffdag.trust.checks.residual_view import View, _part
+from diffdag.trust.checks.residual_view import View, _alike_last, _part
 from diffdag.trust.checks.reversals import block_cost
 from diffdag.trust.checks.row_checks import check_duplicates, check_normality, whitening_helps
-from diffdag.trust.support import _Estimate, _select, natural_spline
+from diffdag.trust.support import _Claim, _Estimate, _estimates, _Rows, _select, natural_spline
 
 NAMES = tuple("abcd")
 
@@ -452,3 +456,167 @@ def test_terms_are_chosen_by_what_they_explain_less_a_penalty():
                 chosen.append(best)
                 room -= len(places[best])
             assert _select(design.T @ design, 2, places, n, budget) == chosen
+
+
+def hc3(design, y, count):
+    """Coefficients of the first columns and their errors (MacKinnon and White 1985)."""
+    inverse = np.linalg.inv(design.T @ design)
+    beta = inverse @ design.T @ y
+    left = (y - design @ beta) / (1 - np.einsum("ij,jk,ik->i", design, inverse, design))
+    errors = np.sqrt(np.diag(inverse @ (design.T * left**2) @ design @ inverse))
+    return np.column_stack([beta, errors])[:count]
+
+
+def bent(seed, curve, n=(300, 240)):
+    """Three causes of a fourth, of which the first may act by a square, and another slope of the second."""
+    rng, parts = np.random.default_rng(seed), []
+    for c, own in enumerate(n):
+        x = rng.standard_normal((own, 3)) + 0.5 * c * np.eye(3)[0]
+        y = x @ [0.8, 0.5 + 0.4 * c, -0.3] + curve * x[:, 0] ** 2 + (1 + c) * rng.standard_normal(own)
+        parts.append(np.column_stack([x, y]))
+    middle = (parts[0].mean(axis=0) + parts[1].mean(axis=0)) / 2
+    scale = np.sqrt((parts[0].var(axis=0) + parts[1].var(axis=0)) / 2)
+    return _Rows((np.vstack(parts) - middle) / scale, n[0], scale, 0.25)
+
+
+@pytest.mark.parametrize(("curve", "seed"), [(0.0, 42), (0.6, 31)])
+def test_what_is_left_of_a_change_beside_shared_curves(curve, seed):
+    """By three regressions: of straight lines, with a square where rows ask for one, and with a spline."""
+    rows = bent(seed, curve)
+    v, half = rows.values, rows.condition
+    assert half.tolist() == [-0.5] * 300 + [0.5] * 240
+    claims = [_Claim((), (0,), v[:, 0]), _Claim((), (1,), v[:, 1])]
+    found = _estimates(rows, 3, [2, 0, 1], claims)
+    base = np.column_stack([half * v[:, 0], half * v[:, 1], np.ones(540), half, v[:, [2, 0, 1]]])
+    left = v[:, 3] - base @ np.linalg.lstsq(base, v[:, 3], rcond=None)[0]
+    noise = np.repeat([left[:300].std(), left[300:].std()], [300, 240])
+    square, own = v[:, [0]] ** 2, [natural_spline(v[:, k], 300) for k in (0, 1)]
+    asked = [square] if curve else []
+    designs = [base, np.column_stack([base, *asked]), np.column_stack([base, *asked, *own])]
+    three = [hc3(design / noise[:, None], v[:, 3] / noise, 2) for design in designs]
+    for k, one in enumerate(found):
+        for at, (value, error) in enumerate(zip(one[:6:2], one[1:6:2], strict=True)):
+            assert (value, error) == pytest.approx((three[at][k, 0], three[at][k, 1] / 0.5), rel=1e-6)
+        assert one.partners == frozenset()
+
+
+def test_ranges_overlap_by_the_smaller_share_within_the_other():
+    rng = np.random.default_rng(32)
+    values = np.concatenate([rng.standard_normal(200), 1.0 + 3 * rng.standard_normal(100)])[:, None]
+    rows = _Rows(values, 200, np.ones(1), 1.0)
+    one, two = values[:200, 0], values[200:, 0]
+    shares = [
+        np.mean((own >= np.quantile(other, 0.025)) & (own <= np.quantile(other, 0.975)))
+        for own, other in ((one, two), (two, one))
+    ]
+    assert rows.overlap(0) == min(shares) == shares[1] < 0.6
+    assert rows.smaller == 100
+    assert _Rows(values, 90, np.ones(1), 1.0).smaller == 90
+
+
+def test_of_a_product_the_other_variable_is_a_partner():
+    rng = np.random.default_rng(33)
+    x = rng.standard_normal((600, 3))
+    y = x @ [0.5, 0.5, 0.5] + 0.8 * x[:, 0] * x[:, 1] + rng.standard_normal(600)
+    values = np.column_stack([x, y])
+    rows = _Rows((values - values.mean(axis=0)) / values.std(axis=0), 300, np.ones(4), 1.0)
+    one, two, three = (
+        _estimates(rows, 3, [0, 1, 2], [_Claim((), (k,), rows.values[:, k])])[0].partners for k in range(3)
+    )
+    assert (one, two, three) == ({1}, {0}, set())
+
+
+# The rest
+
+
+def test_of_variables_without_an_order_the_one_most_alike_comes_last():
+    """One after the other, by the ratio of what the others leave of each."""
+    first, second = chain(34, 200), chain(35, 150) * [1.0, 1.5, 1.1, 0.6]
+    moments = [Moments.from_array(table, list(NAMES)) for table in (first, second)]
+    left, expected = list(range(1, 4)), []
+    while left:
+        ratios = {}
+        for k in left:
+            others = [0, *(j for j in left if j != k)]
+            variances = []
+            for table in (first, second):
+                design = np.column_stack([np.ones(len(table)), table[:, others]])
+                rss = np.linalg.lstsq(design, table[:, k], rcond=None)[1][0]
+                variances.append(rss / (len(table) - len(others) - 1))
+            ratios[k] = abs(math.log(variances[0] / variances[1]))
+        last = min(ratios, key=ratios.get)
+        expected.insert(0, NAMES[last])
+        left.remove(last)
+    assert _alike_last(["a"], ["b", "c", "d"], *moments) == expected
+    assert _alike_last(["a", "b"], ["c"], *moments) == ["c"]
+
+
+def test_a_small_skewness_in_many_rows_is_close_to_gaussian():
+    rng = np.random.default_rng(36)
+    tables = [rng.gamma(40.0, size=(20_000, 2)) for _ in range(2)]
+    assert 0.2 < stats.skew(tables[0][:, 0]) < 0.45
+    check = check_normality(view_of(*tables))
+    assert check.passed
+    assert check.value < 1e-20
+    assert "close to Gaussian" in check.message
+    assert "looks Gaussian" in check_normality(view_of(chain(37), chain(38))).message
+
+
+def test_likelihoods_of_error_are_those_of_gaussian_rows():
+    tables = [chain(seed, 60) for seed in (39, 40)]
+    tables[1][:, 3] += tables[1][:, 0]
+    fit = fitted(*tables)
+    both, error = (fit.first, fit.second), np.array([0.1, 0.0, 0.2, 0.1])
+    covariances = measurement_error._covariances(fit.structure, measurement_error.without_error(both, error))
+    expected = 0.0
+    for table, covariance in zip(tables, covariances, strict=True):
+        rows = table - table.mean(axis=0)
+        expected += stats.multivariate_normal(np.zeros(4), covariance + np.diag(error)).logpdf(rows).sum()
+    constant = 120 * 4 / 2 * math.log(2 * math.pi)
+    found = measurement_error._log_likelihood(fit.structure, both, error)
+    assert found == pytest.approx(expected + constant, rel=1e-9)
+
+
+def test_the_column_that_explains_most_is_named_and_three_others():
+    def nesting(name, share, **other):
+        return Nesting(name, 6, share, share, "x", 1e-9, True, True)._replace(**other)
+
+    found = (
+        *(nesting("donor", 0.3), nesting("plate", 0.5), nesting("site", 0.2)),
+        *(nesting("run", 0.1), nesting("day", 0.15), nesting("never", 0.9, pvalue=0.5)),
+    )
+    check = check_nesting(SimpleNamespace(nesting=found))
+    assert check.message.startswith("rows look nested in 'plate'")
+    assert check.message.endswith("(also 'donor', 'site', 'run')")
+    assert check_nesting(SimpleNamespace(nesting=found[1:2])).message.endswith("accounts for it")
+    assert check_nesting(SimpleNamespace(nesting=found[5:])) is None
+    for share, most, nested in ((0.05, 0.0, True), (0.049, 0.2, True), (0.049, 0.199, False)):
+        assert nesting("a", share, most=most).looks_nested == nested
+    assert not nesting("a", 0.5, possible=False).looks_nested
+    assert not nesting("a", 0.5, pvalue=1e-3).looks_nested
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        (range(12), range(12), "the same 12 in both conditions"),
+        (range(12), range(12, 23), "12 and 11)"),
+        (range(12), range(4, 15), "12 and 11, 8 of them in both"),
+        (range(12), range(10), "12 and 10, 10 of them in both"),
+        (range(11), range(8, 19), "11 and 11, 3 of them in both"),
+    ],
+)
+def test_units_are_counted(one, two, said):
+    members = np.repeat(list(one), 3), np.repeat(list(two), 3)
+    design = SimpleNamespace(members=members, cluster="donor", single=False)
+    (note,) = unit_notes(design, 99)
+    assert said in note
+    assert "tell little" not in note
+    assert "allow p-values down to 0.01" in note
+    few = SimpleNamespace(members=(members[0][:12], members[1][:27]), cluster="donor", single=False)
+    assert "4 units in a condition tell little" in next(unit_notes(few, 99))
+    nine = SimpleNamespace(members=(members[0], members[1][:27]), cluster="donor", single=False)
+    assert "9 units in a condition tell little" in next(unit_notes(nine, 99))
+    two_each = SimpleNamespace(members=(np.array([0, 0, 1]), np.array([2, 2, 3])), cluster="d", single=True)
+    assert "can reach 5 %" in next(unit_notes(two_each, 99))
+    assert list(unit_notes(None, 99)) == []
