@@ -63,7 +63,10 @@ FOLDERS = ("ordersearch", "paper", "precision", "trust", "tables")
 BESIDES = {
     "ordersearch": ("tests/test_tails.py", "tests/test_conditions.py"),
     "trust": ("tests/test_tails.py", "tests/test_study_designs.py"),
-    "tables": ("tests/test_tails.py", "tests/test_study_designs.py", "tests/test_fuzz_found.py"),
+    "tables": (
+        *("tests/test_tails.py", "tests/test_study_designs.py", "tests/test_fuzz_found.py"),
+        "tests/ordersearch/test_few_rows.py",
+    ),
 }
 COMPILED = ("diffdag.ordersearch.core._core", "diffdag.precision._descent")
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
