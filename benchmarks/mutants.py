@@ -1,19 +1,21 @@
-"""How many small faults the tests notice: mutation testing of paper/, ordersearch/ and precision/.
+"""How many small faults the tests notice: mutation testing of five folders of the package.
 
-python benchmarks/mutants.py [--sample 300] [--seed 900001] [--folders paper precision] [--session FILE]
+python benchmarks/mutants.py [--sample 300] [--seed 900001] [--folders paper tables] [--session FILE]
+    [--minutes 30]
 
 Needs cosmic-ray and coverage (pip install cosmic-ray coverage), and Linux. cosmic-ray makes the mutants: one
 operator, comparison, number, truth value, loop or decorator of the source changed at a time. It would start
 pytest anew for each; here one process imports everything and collects the tests, and for each mutant a fork of
 it exchanges the code of one function (or, for what stands outside of functions, imports the package once more)
 and runs the tests that reach the mutated line, quickest first, until one fails. What is written in C++ is not
-mutated. Tests that take longer than LIMIT seconds are left out, and so are all of other folders. So what
-survives here may still fail in a full run of the tests.
+mutated. A folder is tested by the tests of the same name, its own examples, and the files in BESIDES. Tests
+that take longer than LIMIT seconds are left out. So what survives here may still fail in a full run of them.
 
 A mutant is killed (a test fails), times out (the tests take several times as long as they should, or die),
 survives, or is reached by no test. The score is the share of the first two among all but those that
 mutants_equivalent.tsv lists, with the reason: nobody could tell them from the original. Work is kept in the
-session file, and goes on there if interrupted.
+session file, and goes on there if interrupted. As mutants are tried in a random order, those tried in some
+minutes are a sample, too.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import argparse
 import ast
 import difflib
 import gc
+import importlib
+import math
 import multiprocessing
 import os
 import random
@@ -35,6 +39,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -52,13 +57,24 @@ from record import keep, kept, print_table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# Mutated folders; each is tested by the folder of the same name, since other tests would only confirm those.
-FOLDERS = ("paper", "ordersearch", "precision")
+# Mutated folders, with what is in them.
+FOLDERS = ("ordersearch", "paper", "precision", "trust", "tables")
+# Tests of these folders that stand beside the rooms, since they go through several.
+BESIDES = {
+    "ordersearch": ("tests/test_tails.py", "tests/test_conditions.py"),
+    "trust": ("tests/test_tails.py", "tests/test_study_designs.py"),
+    "tables": (
+        *("tests/test_tails.py", "tests/test_study_designs.py", "tests/test_fuzz_found.py"),
+        "tests/ordersearch/test_few_rows.py",
+    ),
+}
+COMPILED = ("diffdag.ordersearch.core._core", "diffdag.precision._descent")
 OPTIONS = ["-q", "-s", "-m", "not slow", "-p", "no:cacheprovider"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 LIMIT = 2.5  # seconds of processor, with lines recorded, for a test to be used
-BUDGET = 15.0  # seconds of tests for a mutant
+BUDGET = 6.0  # seconds of tests for a mutant
 MEMORY = 6 << 30
+CONTROLS = 4  # files of a folder that are tried without a change
 UNCHANGED = "unchanged"
 # What makes sense to exchange. The others (+ by << and the like) differ so much that any test would notice.
 KINDS = re.compile(
@@ -72,10 +88,10 @@ KINDS = re.compile(
     |ReplaceContinueWithBreak|NumberReplacer|ZeroIterationForLoop|RemoveDecorator)""",
     re.VERBOSE,
 )
-# Decorators that do nothing but forbid a misuse.
-IDLE = re.compile(r"@(abstractmethod|dataclass\(frozen=True(, eq=False)?\))$")
+# Lines that do nothing but forbid a misuse, or are there for types.
+IDLE = re.compile(r"(@(abstractmethod|dataclass\(frozen=True(, eq=False)?\))|if TYPE_CHECKING:)$")
 
-# Stars that unpack are no operators.
+# Stars that unpack are no operators, and sequences of other lengths than they should be are no input.
 STAR = re.compile(r"BinaryOperator_(Mul|Pow)_")
 
 
@@ -90,12 +106,21 @@ class Mutant:
 
     @property
     def folder(self) -> str:
-        return Path(self.path).parent.name
+        return folder_of(self.path)
 
     def applied(self, source: str) -> str:
         if self.kind == UNCHANGED:
             return source
         return mutate_code(source, get_operator(self.kind)(), self.number)
+
+
+def folder_of(path: str) -> str:
+    return Path(path).relative_to("src/diffdag").parts[0]
+
+
+def tests_of(folder: str) -> list[str]:
+    """Where the tests of a folder stand."""
+    return [f"tests/{folder}", f"src/diffdag/{folder}", *BESIDES.get(folder, ())]
 
 
 # The mutants
@@ -104,7 +129,7 @@ class Mutant:
 def mutants_of(root: Path, folders: Iterable[str]) -> list[Mutant]:
     found = []
     for folder in folders:
-        for file in sorted((root / "src/diffdag" / folder).glob("*.py")):
+        for file in sorted((root / "src/diffdag" / folder).rglob("*.py")):
             found += list(mutants_in(file, root))
     return found
 
@@ -125,16 +150,19 @@ def mutants_in(file: Path, root: Path) -> Iterator[Mutant]:
                 IDLE.search(lines[line - 1].strip())
                 or any(a <= (line, column) < b for a, b in idle)
                 or (STAR.search(kind) and before.endswith(("(", "[", "{", ",")))
+                or before.endswith("strict=")
             ):
                 yield Mutant(str(file.relative_to(root)), line, kind, number)
 
 
 def controls_of(root: Path, folders: Iterable[str]) -> Iterator[Mutant]:
-    """No change at all: outside of the functions of each file, and in its first function."""
-    for file in (file for folder in folders for file in sorted((root / "src/diffdag" / folder).glob("*.py"))):
-        named = [function for _, function in functions(ast.parse(file.read_text(encoding="utf-8")).body)]
-        for line in (1, *(function.body[-1].lineno for function in named[:1])):
-            yield Mutant(str(file.relative_to(root)), line, UNCHANGED, line)
+    """No change at all, in a few files: outside of their functions, and in the first one of each."""
+    for folder in folders:
+        files = sorted((root / "src/diffdag" / folder).rglob("[!_]*.py"))
+        for file in files[:: -(-len(files) // CONTROLS)]:
+            named = [function for _, function in functions(ast.parse(file.read_text(encoding="utf-8")).body)]
+            for line in (1, *(function.body[-1].lineno for function in named[:1])):
+                yield Mutant(str(file.relative_to(root)), line, UNCHANGED, line)
 
 
 def annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -149,18 +177,19 @@ def annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def sampled(mutants: list[Mutant], size: int | None, seed: int) -> list[Mutant]:
-    """Some of each folder, from every file in proportion; in an order that mixes the files."""
-    rng = random.Random(seed)
+    """Some of each folder, from every file in proportion; in an order that mixes the files of each."""
     chosen = []
     for folder in dict.fromkeys(mutant.folder for mutant in mutants):
+        rng = random.Random(f"{seed} {folder}")  # whatever other folders are mutated
         own = [mutant for mutant in mutants if mutant.folder == folder]
         rng.shuffle(own)
         own.sort(key=lambda mutant: mutant.path)
         # Every so-manyth of the shuffled files, one after the other, from a random place on.
         step, start = max(1.0, len(own) / (size or len(own))), rng.random()
         places = sorted({int((start + k) * step) % len(own) for k in range(round(len(own) / step))})
-        chosen += [own[place] for place in places]
-    rng.shuffle(chosen)
+        picked = [own[place] for place in places]
+        rng.shuffle(picked)
+        chosen += picked
     return chosen
 
 
@@ -173,14 +202,8 @@ def apart(work: Callable[..., Any], *given: Any, seconds: float) -> Any:
     child = os.fork()
     if child == 0:
         try:
-            os.setsid()
-            now = time.process_time()
-            resource.setrlimit(resource.RLIMIT_CPU, (int(now + seconds) + 1,) * 2)
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            nothing = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(nothing, stream)
-            sys.dont_write_bytecode = True
+            withdraw()
+            limit_seconds(seconds)
             ends[1].send(work(*given))
         finally:
             os._exit(0)
@@ -194,6 +217,22 @@ def apart(work: Callable[..., Any], *given: Any, seconds: float) -> Any:
         os.waitpid(child, 0)
 
 
+def withdraw() -> None:
+    """Be a process of one's own, with little memory, that says nothing."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    sys.dont_write_bytecode = True
+
+
+def limit_seconds(seconds: float) -> None:
+    """End after so many more seconds of processor."""
+    most = int(time.process_time() + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
 def passes(items: list[pytest.Item]) -> bool:
     """Whether all of some collected tests pass; ends at the first that does not."""
     for item, following in zip(items, [*items[1:], None], strict=True):
@@ -205,8 +244,9 @@ def passes(items: list[pytest.Item]) -> bool:
 
 def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] | None:
     """How long a test takes and which lines it reaches; None if it does not pass."""
-    include = [f"{root}/src/diffdag/{folder}/*" for folder in FOLDERS]
+    include = [f"{root}/src/diffdag/{folder}/**/*" for folder in FOLDERS]
     recorder = coverage.Coverage(data_file=None, config_file=False, include=include)
+    recorder.set_option("run:disable_warnings", ["no-data-collected"])
     with recorder.collect():
         start = time.process_time()
         passed = passes([item])
@@ -214,6 +254,34 @@ def trace(item: pytest.Item, root: Path) -> tuple[float, dict[str, list[int]]] |
     data = recorder.get_data()
     reached = {str(Path(file).relative_to(root)): data.lines(file) or [] for file in data.measured_files()}
     return (seconds, reached) if passed else None
+
+
+def traced(items: list[pytest.Item], root: Path) -> Iterator[tuple[float, dict[str, list[int]]] | None]:
+    """The traces of some tests, from one process; it ends with the first test that takes too long."""
+    ends = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        try:
+            withdraw()
+            caches = [thing for thing in gc.get_objects() if isinstance(thing, _lru_cache_wrapper)]
+            for item in items:
+                limit_seconds(LIMIT)
+                for cache in caches:  # what one test found, the next one is to find by itself
+                    cache.cache_clear()
+                ends[1].send(trace(item, root))
+        finally:
+            os._exit(0)
+    ends[1].close()
+    try:
+        for _ in items:
+            if not ends[0].poll(60 + 20 * LIMIT):
+                raise EOFError
+            yield ends[0].recv()
+    except EOFError:
+        yield None
+    finally:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 # Which tests for which mutant
@@ -258,8 +326,9 @@ def tests_for(
     What stands outside of functions matters to all tests that reach anything in the file.
     """
     chosen, total = [], 0.0
+    stand = tuple(tests_of(mutant.folder))
     for test, (seconds, reached) in sorted(traces.items(), key=lambda item: item[1][0]):
-        there = reached.get(mutant.path, [])
+        there = reached.get(mutant.path, []) if test.startswith(stand) else []
         if (there if lines is None else any(line in lines for line in there)) and total + seconds < budget:
             chosen.append(test)
             total += seconds
@@ -317,21 +386,27 @@ class Steady:
 class Mutants(Steady):
     """A pytest plugin: instead of the tests, run mutants."""
 
-    def __init__(self, root: Path, mutants: list[Mutant], session: Path) -> None:
+    def __init__(self, root: Path, mutants: list[Mutant], session: Path, seconds: float) -> None:
         self.root, self.mutants, self.session = root, mutants, session
+        self.until = time.monotonic() + seconds
         self.folders = dict.fromkeys(mutant.folder for mutant in mutants)
         self.results: list[dict[str, Any]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise SystemExit("some tests cannot be collected")
         self.living = living(self.root)
         gc.freeze()  # so that forks share it
         items = {item.nodeid: item for item in session.items}
         traces = self.traces(items)
-        self.check(items, traces)
+        if time.monotonic() < self.until:
+            self.check(items, traces)
         done = {(e["path"], e["kind"], e["number"]): e for e in self.read() if "verdict" in e}
         for count, mutant in enumerate(self.mutants, 1):
             entry = done.get((mutant.path, mutant.kind, mutant.number))
             if entry is None:
+                if time.monotonic() > self.until:
+                    continue
                 entry = self.judge(mutant, items, traces)
                 keep(self.session, entry)
             self.results.append(entry)
@@ -352,10 +427,11 @@ class Mutants(Steady):
 
     def traces(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
         known = {entry["test"]: entry["trace"] for entry in self.read() if "trace" in entry}
-        for test, item in items.items():
-            if test not in known:
-                known[test] = apart(trace, item, self.root, seconds=LIMIT)
-                keep(self.session, {"test": test, "trace": known[test]})
+        while missing := [item for test, item in items.items() if test not in known]:
+            own = [item for item in missing if item.path == missing[0].path]
+            for item, found in zip(own, traced(own, self.root), strict=False):
+                known[item.nodeid] = found
+                keep(self.session, {"test": item.nodeid, "trace": found})
         quick = {test: known[test] for test in items if known[test]}
         print(f"{len(quick)} of {len(items)} tests pass within {LIMIT:g} s", flush=True)
         if not quick:
@@ -410,8 +486,13 @@ def equivalents() -> set[tuple[str, str]]:
 
 def copy_source(root: Path) -> None:
     """A copy of the project to change at will, in place of the project itself."""
-    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "results", "dist")
+    leave = shutil.ignore_patterns(".*", "__pycache__", "build", "dist")
     shutil.copytree(ROOT, root, ignore=leave, dirs_exist_ok=True)
+    for name in COMPILED:
+        compiled = Path(importlib.import_module(name).__file__)
+        shutil.copy(compiled, (root / "src").joinpath(*name.split(".")).with_name(compiled.name))
+    # An editable installation would go on importing what it was made from.
+    sys.meta_path[:] = [f for f in sys.meta_path if not type(f).__name__.startswith("ScikitBuild")]
     for name in [name for name in sys.modules if name.split(".")[0] == "diffdag"]:
         del sys.modules[name]
     os.chdir(root)
@@ -422,7 +503,7 @@ def copy_source(root: Path) -> None:
 def report(results: list[dict[str, Any]], everything: list[Mutant]) -> None:
     rows, known = [], equivalents()
     for folder in dict.fromkeys(mutant.folder for mutant in everything):
-        own = Counter(verdict_of(r, known) for r in results if Path(r["path"]).parent.name == folder)
+        own = Counter(verdict_of(r, known) for r in results if folder_of(r["path"]) == folder)
         made, judged = sum(mutant.folder == folder for mutant in everything), own.total()
         telling = judged - own["equivalent"]
         score = (own["killed"] + own["timed out"]) / telling
@@ -437,15 +518,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=900001)
     parser.add_argument("--folders", nargs="+", choices=FOLDERS, default=FOLDERS)
     parser.add_argument("--session", type=Path, help="where work is kept; a temporary file if left out")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="after which no more mutants are tried; 0 for the table"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="diffdag-mutants-") as folder:
         root = Path(folder)
         session = (given.session or root / "session.jsonl").resolve()
         copy_source(root)
         everything = mutants_of(root, given.folders)
-        work = Mutants(root, sampled(everything, given.sample, given.seed), session)
-        files = [f"tests/{folder}" for folder in given.folders]
-        pytest.main([*OPTIONS, *files, *(f"src/diffdag/{folder}" for folder in given.folders)], plugins=[work])
+        chosen = sampled(everything, given.sample, given.seed)
+        work = Mutants(root, chosen, session, 60 * given.minutes)
+        places = dict.fromkeys(place for folder in given.folders for place in tests_of(folder))
+        pytest.main([*OPTIONS, *places], plugins=[work])
         os.chdir(ROOT)
         report(work.results, everything)
 

@@ -411,6 +411,8 @@ def test_weights_are_regressions_on_all_that_precede():
         assert (edge.weight_first, edge.weight_second) == pytest.approx((before, after))
         assert edge.delta == pytest.approx(before - after)
         assert edge.stderr == pytest.approx(math.hypot(error1, error2))
+        share = (edge.delta / edge.stderr) ** 2 / ((40 - 4) + (50 - 4))
+        assert edge.robustness == pytest.approx((math.sqrt(share**2 + 4 * share) - share) / 2)
     assert edges[2].delta is None
 
 

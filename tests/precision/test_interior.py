@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
@@ -145,6 +147,89 @@ def test_a_start_too_close_to_the_boundary_is_given_up(monkeypatch):
     answer = interior.solve_exactly(programme, x, y)
     assert [start.any() for start in starts] == [True, False]
     assert np.abs(programme.matrix @ answer.primal - programme.target).max() <= programme.penalty + 1e-9
+
+
+@pytest.fixture
+def point():
+    """A programme and a point well within its constraints."""
+    programme, rng = some_programme(11)
+    return programme, interior._first(programme, rng.standard_normal(40), np.zeros(30))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_first_point_keeps_its_distance_from_all_bounds(known):
+    """By the usual size of an entry, or a tenth of it where there is a dual to begin with."""
+    programme, rng = some_programme(12)
+    x, y = rng.standard_normal(40) * (rng.random(40) < 0.5), known * rng.standard_normal(30)
+    own = interior._first(programme, x, y)
+    size = np.abs(x).sum() / np.count_nonzero(x) * (0.1 if known else 1.0)
+    np.testing.assert_allclose(own.u, np.where(x > 0, x, 0) + size)
+    np.testing.assert_allclose(own.v, np.where(x < 0, -x, 0) + size)
+    np.testing.assert_allclose(own.a, np.where(y > 0, y, 0) + size / 0.5)
+    np.testing.assert_allclose(own.c, np.where(y < 0, -y, 0) + size / 0.5)
+    residual, price = programme.matrix @ x - programme.target, programme.matrix.T @ y
+    for slack, exact, least in (
+        *((own.s, 0.5 + residual, 0.02 * 0.5), (own.t, 0.5 - residual, 0.02 * 0.5)),
+        *((own.z, 1 - price, 0.02), (own.w, 1 + price, 0.02)),
+    ):
+        np.testing.assert_allclose(slack, np.where(exact > least, exact, least))
+
+
+def test_steps_are_predicted_and_centred_as_by_mehrotra(point, monkeypatch):
+    programme, start = point
+    newton, asked = interior._newton, []
+
+    def watched(*given):
+        direction = newton(*given)
+        return lambda changes: asked.append((changes, direction(changes))) or asked[-1][1]
+
+    monkeypatch.setattr(interior, "_newton", watched)
+    assert interior._step(programme, start) is not None
+    (first, predicted), (second, _) = asked
+    products = [one * two for one, two in start.pairs]
+    total = sum(map(np.sum, products))
+    left = start.moved(predicted, *start.lengths(predicted)).gap / total
+    assert 1e-3 < left < 0.999
+    for own, aim, change, (one, two) in zip(products, first, second, predicted.pairs, strict=True):
+        np.testing.assert_array_equal(aim, -own)
+        np.testing.assert_allclose(change, total / (2 * (40 + 30)) * left**3 - own - one * two)
+
+
+@pytest.mark.parametrize(("size", "further"), [(-1e-3, True), (-1e30, False), (np.inf, False)])
+def test_steps_that_lead_nowhere_end_the_path(point, monkeypatch, size, further):
+    programme, start = point
+    parts = [np.full(len(getattr(start, part.name)), size) for part in fields(start)]
+    monkeypatch.setattr(interior, "_newton", lambda *_: lambda _: interior._Point(*parts))
+    assert (interior._step(programme, start) is not None) == further
+
+
+@pytest.mark.parametrize(
+    ("gap", "violation", "rounds", "loose"),
+    [
+        (1.0, 0.0, 4, [3e-2, 3e-3, 3e-3, 3e-3]),
+        (0.0, 1.0, 3, [3e-2, 3e-3, 3e-3]),
+        (0.05, 0.05, 4, [3e-2, 3e-3]),
+        (1.0, 0.0, 1, [3e-2]),
+    ],
+)
+def test_problems_are_solved_loosely_until_they_are_nearly_solved(monkeypatch, gap, violation, rounds, loose):
+    """Two rounds by two gaps, and by the second as long as little is reached; then exactly."""
+    problem = weak_problem(4, p=20)
+    certify, solve, scan, gaps, looks = dantzig._certify, dantzig.solve_loosely, dantzig.above, [], []
+    monkeypatch.setattr(dantzig, "DENSE_ROUNDS", rounds)
+    monkeypatch.setattr(
+        dantzig,
+        "_certify",
+        lambda *given: replace(
+            certify(*given), gap=gap, violation=violation * problem.penalty, converged=False
+        ),
+    )
+    monkeypatch.setattr(dantzig, "solve_loosely", lambda *given: gaps.append(given[3]) or solve(*given))
+    monkeypatch.setattr(dantzig, "above", lambda *given: looks.append(given[1]) or scan(*given))
+    assert dantzig._solve_dense(problem, dantzig._rough_start(problem), 1e-7) is None
+    assert gaps == loose
+    bounds = np.array(looks[1:]).reshape(rounds, 2) / (problem.penalty, 1.0)
+    assert ((bounds > 1) & (bounds < 1 + 1e-8)).all()  # what is at its bound, up to rounding, does not join
 
 
 def test_a_singular_basis_is_no_vertex():

@@ -580,10 +580,13 @@ def test_few_variables_keep_their_first_bounds(monkeypatch):
 def test_the_wider_the_bounds_the_less_exact_prices_are():
     problem = DifferenceProblem(np.eye(2), 2 * np.eye(2), 0.5)
     at, inside = np.array([1, 1]), np.array([0.1, 0.1])
-    for bound, grown in ((1e3, True), (1e5, True), (1e6, False)):
+    for bound, excess, grown in (
+        *((1.0, 5e-9, False), (1.0, 2e-8, True)),
+        *((1e3, 5e-6, True), (1e5, 5e-6, True), (1e6, 5e-6, False)),
+    ):
         master = dantzig._Master(problem)
         master.bound, master.sizes = bound, np.zeros(1)
-        assert master.grow(Peaks(at, inside), Peaks(at, np.array([0.1, 1 + 5e-6]))) == grown
+        assert master.grow(Peaks(at, inside), Peaks(at, np.array([0.1, 1 + excess]))) == grown
 
 
 def test_highs_begins_again_only_where_it_gave_up(monkeypatch):
@@ -630,15 +633,17 @@ def test_simplex_methods_are_those_meant():
 
 def test_the_rough_start_has_the_units_of_the_penalty(monkeypatch):
     """Tables in which everything is larger begin with the same entries."""
-    seen, solve = [], dantzig.descend
+    seen, solve, rounds = [], dantzig.descend, []
 
     def watched(problem, start, tolerance, *limits):
         seen.append((problem.penalty, tolerance))
+        rounds.append((start is not None, limits))
         return solve(problem, start, tolerance, *limits)
 
     monkeypatch.setattr(dantzig, "descend", watched)
     for fraction in (0.5, 0.25):
         dantzig._Master(tight(17, fraction=fraction)).start()
+    assert rounds == 2 * [(False, (1, 10, 8)), (True, (7, 10, 8))]  # one round, and the rest from there
     whole = tight(17, fraction=1.0).penalty
     for (penalty, tolerance), fraction in zip(seen, (0.5, 0.5, 0.25, 0.25), strict=True):
         assert 0.9 < penalty / (fraction * whole) < 1

@@ -13,7 +13,15 @@ import pytest
 import diffdag as dd
 from diffdag.__main__ import run
 from diffdag.tables.align import align_tables
-from diffdag.tables.hidden import without_hidden
+from diffdag.tables.hidden import (
+    NEAR,
+    _neighbours,
+    _power,
+    _sparse_precision,
+    _whitened,
+    pervasive,
+    without_hidden,
+)
 
 
 def rows_of(seed: int, factors: int, p: int = 60, n: int = 250) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -173,3 +181,80 @@ def test_the_command_line_says_what_it_cannot_do(
     assert captured.out == ""
     assert message in captured.err
     assert "Traceback" not in captured.err
+
+
+def t_values(rows: Any, target: int, about: list[int], more: Any = None) -> Any:
+    """Of a regression without intercept, by the textbook; `degrees` of freedom are those of the rows."""
+    design = rows[:, about] if more is None else np.column_stack([rows[:, about], more])
+    inverse = np.linalg.inv(design.T @ design)
+    beta = inverse @ design.T @ rows[:, target]
+    left = rows[:, target] - design @ beta
+    return beta / np.sqrt(left @ left / (len(rows) - 2 - design.shape[1]) * np.diag(inverse))
+
+
+def banded(n: int, p: int, seed: int) -> Any:
+    rows = np.random.default_rng(seed).standard_normal((n, p))
+    for k in range(2, p):
+        rows[:, k] += 0.6 * rows[:, k - 1] - 0.4 * rows[:, k - 2]
+    rows -= rows.mean(axis=0)
+    return rows / np.sqrt((rows**2).sum(axis=0) / (n - 2))
+
+
+@pytest.mark.parametrize("target", [2, 3, 8])
+def test_neighbours_are_those_with_the_largest_t_value_one_by_one(target: int) -> None:
+    rows = banded(120, 9, 1)
+    correlations, chosen = rows.T @ rows / 118, []
+    for _ in range(8):
+        rest = [k for k in range(9) if k not in (target, *chosen)]
+        values = [abs(t_values(rows, target, [*chosen, k])[-1]) for k in rest]
+        if max(values) < NEAR:
+            break
+        chosen.append(rest[int(np.argmax(values))])
+    assert 0 < len(chosen) < 8
+    assert _neighbours(correlations, target, 120, 15) == chosen
+    assert _neighbours(correlations, target, 120, 1) == chosen[:1]
+    assert len(_neighbours(correlations, target, 6, 15)) <= 1  # as many as rows allow
+    assert _neighbours(correlations, target, 5, 15) == []
+
+
+def test_inverses_are_those_of_regressions_on_neighbours() -> None:
+    rows = banded(300, 8, 2) * np.arange(1.0, 9.0)
+    found = _sparse_precision(rows + 5.0)
+    rows = rows - rows.mean(axis=0)
+    correlations = np.corrcoef(rows, rowvar=False)
+    expected = np.zeros((8, 8))
+    for i in range(8):
+        near = _neighbours(correlations, i, 300, 10)
+        beta, (rss,), *_ = np.linalg.lstsq(rows[:, near], rows[:, i], rcond=None)
+        expected[i, i] = 300 / rss
+        expected[i, near] = -beta * 300 / rss
+    np.testing.assert_allclose(found, (expected + expected.T) / 2, rtol=1e-8, atol=1e-10)
+    assert (expected == 0).any()
+
+
+def test_powers_and_whitened_scores() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.standard_normal((3, 3))
+    matrix, scores = root @ root.T, rng.standard_normal((50, 3)) @ root + 4.0
+    np.testing.assert_allclose(_power(matrix, 1.0), matrix)
+    np.testing.assert_allclose(_power(matrix, 0.5) @ _power(matrix, 0.5), matrix)
+    np.testing.assert_allclose(_power(matrix, -0.5) @ matrix @ _power(matrix, -0.5), np.eye(3), atol=1e-9)
+    turned = _whitened(scores, matrix)
+    np.testing.assert_allclose(turned.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(np.cov(turned, rowvar=False), matrix)
+
+
+def test_what_tells_of_many_is_pervasive() -> None:
+    """Against the t value of each score, without a variable and its neighbours, given these and the others."""
+    rng = np.random.default_rng(4)
+    rows = banded(300, 40, 5) + rng.standard_normal((300, 1)) @ np.where(np.arange(40) < 30, 0.8, 0.0)[None]
+    rows -= rows.mean(axis=0)
+    rows /= np.sqrt((rows**2).sum(axis=0) / 298)
+    axes = np.linalg.svd(rows, full_matrices=False)[2]
+    told = np.zeros(4)
+    for i in range(40):
+        near = _neighbours(rows.T @ rows / 298, i, 300, 15)
+        rest = [k for k in range(40) if k not in (i, *near)]
+        told += np.abs(t_values(rows, i, near, rows[:, rest] @ axes[:4, rest].T)[len(near) :]) > 3.0
+    assert told[0] > 0.19 * 40 > told[1:].max()
+    assert pervasive(rows, axes) == [0]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 import diffdag as dd
 from diffdag.results.records import NodeTest
-from diffdag.trust.mechanism_tests import _Along, _effective_number, _RowsAlong, _Tail
+from diffdag.trust.mechanism_tests import _Along, _effective_number, _kinds, _RowsAlong, _Tail
 
 NAMES = ("a", "b", "c", "d")
 WEIGHTS = np.array([[0, 0, 0, 0], [0.8, 0, 0, 0], [0.5, -0.7, 0, 0], [0.6, 0.5, 0.9, 0]], float)
@@ -73,6 +75,132 @@ def test_statistics_are_those_of_regressions() -> None:
             share = along.inner[target, source] ** 2 / kept[source, source]
             value = statistic_of(first, second, target, source)
             assert_allclose(share * free / (1 - share), value**2, rtol=1e-7)
+
+
+def regression(first: Any, second: Any, target: int) -> tuple[Any, Any, Any]:
+    """Design with an intercept, a shift of the first condition and common slopes; residuals, and leverages."""
+    both = np.vstack([first.iloc[:, :target], second.iloc[:, :target]])
+    group = np.repeat([1.0, 0.0], [len(first), len(second)])
+    design = np.column_stack([np.ones(len(group)), group, both])
+    y = np.concatenate([first.iloc[:, target], second.iloc[:, target]])
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    return design, y - hat @ y, np.diag(hat)
+
+
+def tails_of(first: Any, second: Any, target: int, *, rows: bool = False) -> list[_Tail]:
+    """The tails of a variable: of effects, where there are predecessors, variance and intercept."""
+    tables = [first.to_numpy(), second.to_numpy()]
+    seen = _RowsAlong(tables, None)
+    for _ in range(target):
+        seen.advance()
+    fit = SimpleNamespace(equal_noise=False, mean_width=lambda _: 1.0)
+    draws = np.random.default_rng(0).standard_normal((200, 4))
+    return list(_kinds(fit, seen.along, seen if rows else None, target, target, draws))
+
+
+@pytest.mark.parametrize("target", [0, 1, 2, 3])
+def test_tails_of_moments_are_those_of_regressions(target: int) -> None:
+    first, second = two_tables(np.random.default_rng(14), 40, sds=np.array([1.2, 1, 1.3, 1]))
+    second = second.iloc[:31] + 0.2
+    design, residuals, leverage = regression(first, second, target)
+    free = len(design) - 3 - target
+    *effect, variance, intercept = tails_of(first, second, target)
+    if target == 1:
+        value = statistic_of(first, second, 1, 0)
+        assert effect[0].pvalue == pytest.approx(2 * stats.t.sf(abs(value), free), rel=1e-6)
+    # Degrees of freedom are rows less what slopes and the mean take of them.
+    squares, frees = zip(
+        *(((residuals[own] ** 2).sum(), own.sum() - leverage[own].sum()) for own in conditions(design)),
+        strict=True,
+    )
+    ratio = squares[0] / frees[0] / (squares[1] / frees[1])
+    f = stats.f(*frees)
+    assert variance.pvalue == pytest.approx(2 * min(f.cdf(ratio), f.sf(ratio)), rel=1e-6)
+    beta = np.linalg.lstsq(design, stacked(first, second, target), rcond=None)[0][1]
+    error = np.sqrt(sum(squares) / free * np.linalg.inv(design.T @ design)[1, 1])
+    assert intercept.pvalue == pytest.approx(2 * stats.t.sf(abs(beta) / error, free), rel=1e-6)
+
+
+def conditions(design: Any) -> list[Any]:
+    return [design[:, 1] == 1, design[:, 1] == 0]
+
+
+def stacked(first: Any, second: Any, target: int) -> Any:
+    return np.concatenate([first.iloc[:, target], second.iloc[:, target]])
+
+
+@pytest.mark.parametrize("target", [0, 1, 2, 3])
+def test_errors_of_rows_are_those_of_the_sandwich(target: int) -> None:
+    """HC2, with the residuals and leverages of the regression in which nothing changed but the intercept."""
+    first, second = two_tables(np.random.default_rng(15), 40)
+    second = second.iloc[:31] * [1.0, 1.5, 0.7, 2.0]
+    seen = _RowsAlong([first.to_numpy(), second.to_numpy()], None)
+    for _ in range(target):
+        seen.advance()
+    design, residuals, leverage = regression(first, second, target)
+    free = len(design) - 3 - target
+    even = residuals / np.sqrt(1 - leverage)
+    usual = np.sqrt((residuals**2).sum() / free)
+
+    def checked(weights: Any, error: float, freedom: float) -> None:
+        parts = (weights * even) ** 2
+        expected = np.sqrt(parts.sum()) / usual / np.sqrt((weights**2).sum())
+        assert error == pytest.approx(expected, rel=1e-7)
+        assert freedom == pytest.approx(min(3 * parts.sum() ** 2 / (parts**2).sum(), free), rel=1e-7)
+
+    checked((np.linalg.inv(design.T @ design) @ design.T)[1], *seen.of_mean())
+    own = even**2
+    assert seen.kurtosis == pytest.approx((own**2).mean() / own.mean() ** 2)
+    if not target:
+        return
+    contrasts = np.vstack([np.eye(target), np.arange(1.0, target + 1)])
+    errors, freedoms = seen.of_effects(contrasts)
+    for contrast, error, freedom in zip(contrasts, errors, freedoms, strict=True):
+        moved = design[:, 1] * (design[:, 2:] @ contrast)
+        left = moved - design @ np.linalg.lstsq(design, moved, rcond=None)[0]
+        checked(left, error, freedom)
+
+
+def test_tails_of_rows_are_wider_by_what_rows_say() -> None:
+    first, second = two_tables(np.random.default_rng(16), 60)
+    first, second = first**3, second**3  # heavy tails
+    usual, rows = tails_of(first, second, 1), tails_of(first, second, 1, rows=True)
+    seen = _RowsAlong([first.to_numpy(), second.to_numpy()], None)
+    seen.advance()
+    (wide,), (free,) = seen.of_effects(np.eye(1))
+    value = statistic_of(first, second, 1, 0)
+    assert rows[0].pvalue == pytest.approx(2 * stats.t.sf(abs(value) / wide, free), rel=1e-6)
+    ratio, *frees = seen.along.variances(1)
+    f = stats.f(*(own * 2 / (seen.kurtosis - 1) for own in frees))
+    assert rows[1].pvalue == pytest.approx(2 * min(f.cdf(ratio), f.sf(ratio)), rel=1e-6)
+    assert rows[1].pvalue > usual[1].pvalue
+
+
+def test_evidence_of_a_variance_goes_on_as_its_likelihood_ratio() -> None:
+    along = _Along.from_scatters(np.eye(1) * 4e3, np.eye(1) * 4e6, np.zeros(1), (4001.0, 4001.0), np.inf)
+    fit = SimpleNamespace(equal_noise=False)
+    (tail,) = _kinds(fit, along, None, 0, 0, np.zeros((1, 1)))
+    one, two, both = 1.0, 1e3, (1 + 1e3) / 2
+    ratio = 4000 / 2 * (2 * np.log(both) - np.log(one) - np.log(two)) / np.log(10)
+    assert tail.pvalue == 0
+    assert tail.evidence == pytest.approx(ratio, rel=1e-9)
+
+
+def test_a_column_that_is_constant_in_the_rows_looked_at_makes_no_number_fail() -> None:
+    rng = np.random.default_rng(17)
+    tables = [np.column_stack([np.full(30, 2.0), rng.standard_normal(30)]) for _ in range(2)]
+    seen = _RowsAlong.of((tables[0], tables[1]), [1, 0], None)
+    assert np.isfinite(seen.residuals).all()
+
+
+def test_long_tables_are_looked_at_in_even_steps() -> None:
+    rng = np.random.default_rng(18)
+    tables = (rng.standard_normal((10_001, 2)), rng.standard_normal((5_000, 2)))
+    seen = _RowsAlong.of(tables, [1, 0], None)
+    assert seen.counts == (3_334, 5_000)
+    scale = np.sqrt(sum(len(table) * table.var(axis=0) for table in (tables[0][::3], tables[1])))
+    own = (tables[0][::3, 1] - tables[0][::3, 1].mean()) / scale[1]
+    assert_allclose(seen.residuals[:3_334, 0], own, atol=1e-9)
 
 
 def test_errors_of_rows_are_near_the_usual_ones_where_noise_is_gaussian() -> None:

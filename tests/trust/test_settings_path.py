@@ -26,8 +26,8 @@ from diffdag.result import DifferenceResult, PathResult
 from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion
 from diffdag.trust.resampling import Resamples
-from diffdag.trust.sensitivity import Setting, SettingMultiples, sensitivity_note
-from diffdag.trust.settings_path import _times
+from diffdag.trust.sensitivity import Setting, SettingMultiples, lost_above, sensitivity_note
+from diffdag.trust.settings_path import ALONG, ASIDE, BaseSettings, _times
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
 TABLES = PAIR.first.sample(400, rng=1), PAIR.second.sample(351, rng=2)
@@ -448,3 +448,31 @@ def test_command(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == json.loads((out / "path.json").read_text())
     assert cli.run(["path", *files, "--by", "luck"]) == 2
     assert "by must be one of" in capsys.readouterr().err
+
+
+def test_edges_that_the_next_setting_loses():
+    assert lost_above(made([[AB], [AB, BC, LOOSE], [BA], []])) == ("b -> c",)
+    assert lost_above(made([[AB], [LOOSE, BC], []])) == ("a -- b", "b -> c")
+    assert lost_above(made([[AB], [AB]])) == ()  # there is none beyond
+
+
+@pytest.mark.parametrize(("half", "share"), [(False, 0.1), (True, 0.15)])
+def test_settings_are_multiples_of_what_was_chosen(half, share):
+    base = BaseSettings("paper", 0.2, 0.1, 0.15)
+    at = base.at(SettingMultiples(penalty=3.0, threshold=0.4), half)
+    assert at == {"penalty": pytest.approx(0.6), "threshold": pytest.approx(0.4 * share)}
+    exact = replace(base, threshold=None, half_threshold=None)
+    assert exact.at(SettingMultiples(), half)["threshold"] is None
+    assert BaseSettings.order(None).at(SettingMultiples(penalty=2.5)) == {"penalty": 2.5}
+    assert BaseSettings.order(0.8).at(SettingMultiples(penalty=2.5)) == {"penalty": pytest.approx(2.0)}
+
+
+@pytest.mark.parametrize(("grid", "ends"), [(ALONG, (0.4, 2.5)), (ASIDE, (0.25, 4.0))])
+def test_grids_rise_through_the_default_in_steps_of_at_most_two(grid, ends):
+    assert (grid[0], grid[-1]) == ends
+    assert 1.0 in grid
+    ratios = [b / a for a, b in itertools.pairwise(grid)]
+    assert min(ratios) > 1.1
+    assert max(ratios) <= (2.0 if grid is ASIDE else 1.25)
+    if grid is ASIDE:
+        assert set(ratios) == {2.0}

@@ -90,7 +90,7 @@ def without_hidden(first: FloatArray, second: FloatArray, wanted: int | None) ->
 def pervasive(x: FloatArray, axes: FloatArray) -> list[int]:
     """Which of the first principal components of standardised rows tell of many variables."""
     n, p = x.shape
-    looked = min(MOST_LOOKED_AT, p // 10 or 1, len(axes))
+    looked = min(MOST_LOOKED_AT, p // 10, len(axes))
     correlations, loadings = x.T @ x / (n - 2), axes[:looked].T
     told = np.zeros(looked)
     for i in range(p):
