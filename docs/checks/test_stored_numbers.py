@@ -63,6 +63,11 @@ def chambers():
 
 
 @pytest.fixture(scope="module")
+def neighbours():
+    return loaded("make_neighbours")
+
+
+@pytest.fixture(scope="module")
 def nodes():
     return loaded("make_nodes")
 
@@ -128,6 +133,13 @@ class TestPages:
         assert chambers.filled(page) == page, "run docs/make_chambers.py"
         assert blocks(page) == set(chambers.BLOCKS)
         assert (RUNS / "chambers.svg").exists()
+
+    def test_neighbours(self, neighbours):
+        page = text("neighbours.md")
+        assert neighbours.filled(page) == page, "run docs/make_neighbours.py"
+        assert blocks(page) == set(neighbours.BLOCKS)
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
+            assert (DOCS / picture).exists(), picture
 
     def test_nodes(self, nodes):
         page = text("nodes_compared.md")
