@@ -46,7 +46,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "debiased": ("#4a4e69", "4"),
     "ddn": ("#606c38", "<"),
     "z-score": ("#bc6c25", "|"),
-    "dgca": ("#dda15e", "_"),
+    "dgca": ("#00b4d8", "_"),
 }
 # Methods that rank variables, besides "order" and "oracle".
 NODE_STYLES: dict[str, tuple[str, str]] = {
