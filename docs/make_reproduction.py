@@ -2,21 +2,31 @@
 
     .venv/bin/python docs/make_reproduction.py                 fill the page
     .venv/bin/python docs/make_reproduction.py FOLDER ...      first take over finished runs
+    .venv/bin/python docs/make_reproduction.py --begin FOLDER NAME --again METHOD,METHOD [--data DATA]
 
 Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced. Rows of a run are kept compressed.
+
+The last form begins a run in FOLDER with the stored rows of all methods but those named, whose code changed:
+``diffdag reproduce NAME --out FOLDER`` then runs these (and methods that have no rows yet) and nothing else.
+Rows that stay keep the date and commit of the stored run, and their times are those of the stored table.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import math
 import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
 
+from diffdag._base.journal import Journal
+from diffdag.reproduce.experiments import experiment
+from diffdag.reproduce.experiments.runner import MADE, Experiment
 from diffdag.reproduce.methods import all_methods, find_method
 
 HERE = Path(__file__).resolve().parent
@@ -33,12 +43,47 @@ def take_over(folder: Path) -> None:
     target = RUNS / "given" if _given(folder) else RUNS
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(folder.iterdir()):
-        if path.name.endswith(KEPT):
+        if path.name.endswith("-times.csv") and (target / path.name).exists():
+            whole_times(path, target / path.name).to_csv(target / path.name, index=False, float_format="%.6g")
+        elif path.name.endswith(KEPT):
             shutil.copyfile(path, target / path.name)
             if path.name == "figure4-half.csv":  # `diffdag plan` quotes it
                 shutil.copyfile(path, HERE.parent / "src" / "diffdag" / "reproduce" / "experiments" / path.name)
         elif path.suffix == ".csv":
             (target / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+
+
+def whole_times(path: Path, stored: Path) -> pd.DataFrame:
+    """Times of a run; where it only took rows over, which have no times, those of the stored table."""
+    times, before = pd.read_csv(path), pd.read_csv(stored)
+    measured = ["median", "max"]
+    by = [name for name in times if name not in measured]
+    times[measured] = times[measured].fillna(times[by].merge(before, on=by, how="left")[measured])
+    return times
+
+
+def begin(folder: Path, chosen: Experiment, again: Collection[str], runs: Path = RUNS) -> int:
+    """Begin a run with the stored rows of all methods but those in `again`; how many rows were taken over.
+
+    Rows of the stored run that the experiment no longer has are left out.
+    """
+    about = json.loads((runs / f"{chosen.name}.json").read_text(encoding="utf-8"))
+    fixed = {name: value for name, value in chosen.full.items() if name not in chosen.axes}
+    if any(about["settings"].get(name) != value for name, value in fixed.items()):
+        raise SystemExit(f"the stored run of {chosen.name} has other settings, or other data")
+    table = pd.read_csv(runs / f"{chosen.name}.csv.gz", keep_default_na=False, na_values=[""], low_memory=False)
+    unknown = set(again) - set(table["method"])
+    if unknown:
+        raise SystemExit(f"the stored run of {chosen.name} has no rows of {', '.join(sorted(unknown))}")
+    kept = table[~table["method"].isin(again)].astype(object)
+    journal = Journal(folder / f"{chosen.name}.journal", {**fixed, "experiment": chosen.name}, chosen.key)
+    cells = {journal.key_of(cell): cell for cell in chosen.cells(chosen.full)}
+    with journal.open():
+        for row in kept.where(kept.notna(), None).to_dict("records"):
+            key = journal.key_of(row)
+            if key in cells and key not in journal.rows:
+                journal.append({**row, **cells[key], MADE: "; ".join(about["made"])})
+    return len(journal.rows)
 
 
 def _given(folder: Path) -> bool:
@@ -50,7 +95,8 @@ def made(name: str) -> str:
     about = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))
     where = f"{about['cores']} cores, {about['machine']}, Python {about['python']}"
     seed = about["settings"].get("seed")
-    return f"({'; '.join(about['made'])}; {f'seed {seed}; ' if seed else ''}{where})"
+    runs = "; ".join(dict.fromkeys("; ".join(about["made"]).split("; ")))
+    return f"({runs}; {f'seed {seed}; ' if seed else ''}{where})"
 
 
 def brain(name: str) -> str:
@@ -189,6 +235,18 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        take_over(Path(argument))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folders", type=Path, nargs="*")
+    parser.add_argument("--begin", nargs=2, metavar=("FOLDER", "NAME"))
+    parser.add_argument("--again", default="")
+    parser.add_argument("--data", type=Path)
+    given = parser.parse_args()
+    if given.begin:
+        place, name = given.begin
+        runs = RUNS / "given" if name == "brain" and given.data else RUNS
+        again = [method for method in given.again.split(",") if method]
+        print(begin(Path(place), experiment(name, given.data), again, runs), "rows taken over")
+        sys.exit()
+    for folder in given.folders:
+        take_over(folder)
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

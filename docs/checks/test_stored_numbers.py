@@ -6,6 +6,8 @@ so they are no part of the test suite.
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import importlib.util
 import json
 import re
@@ -18,6 +20,8 @@ import pytest
 
 from diffdag.reproduce.experiments import NAMES, NEED_DATA, experiment
 from diffdag.reproduce.experiments.chambers.experiment import METHODS, cells
+from diffdag.reproduce.experiments.runner import Experiment, run
+from diffdag.reproduce.experiments.trial import crossed
 from diffdag.reproduce.methods import all_methods
 from diffdag.reproduce.planning import measured_text
 
@@ -56,6 +60,11 @@ def benchmarks():
 @pytest.fixture(scope="module")
 def chambers():
     return loaded("make_chambers")
+
+
+@pytest.fixture(scope="module")
+def neighbours():
+    return loaded("make_neighbours")
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +133,13 @@ class TestPages:
         assert chambers.filled(page) == page, "run docs/make_chambers.py"
         assert blocks(page) == set(chambers.BLOCKS)
         assert (RUNS / "chambers.svg").exists()
+
+    def test_neighbours(self, neighbours):
+        page = text("neighbours.md")
+        assert neighbours.filled(page) == page, "run docs/make_neighbours.py"
+        assert blocks(page) == set(neighbours.BLOCKS)
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page):
+            assert (DOCS / picture).exists(), picture
 
     def test_nodes(self, nodes):
         page = text("nodes_compared.md")
@@ -259,3 +275,74 @@ class TestScripts:
         for name, content in drawn.items():
             assert benchmarks.digest(name, runs).encode() in content
         assert drawn["n"] == benchmarks.picture("n", runs)
+
+    def test_a_run_begins_with_the_stored_rows_of_methods_that_did_not_change(
+        self, reproduction, tmp_path, monkeypatch
+    ):
+        stored, calls = tmp_path / "stored", []
+
+        def small(value, methods):
+            def work(cell, settings):
+                calls.append(cell["method"])
+                late = cell["pair"] == 1
+                scores = (
+                    dict.fromkeys(("f1", "claimed")) if late else {"f1": value / 3, "claimed": cell["pair"]}
+                )
+                told = {"what": "0 1", "why": "too long"} if late else {"what": "1", "why": ""}
+                return {**scores, **told, "seconds": value}
+
+            return Experiment(
+                name="small",
+                title="",
+                key=("g", "pair", "method"),
+                cells=crossed(g=[0.1, 2.0], pair=[0, 1, 2], method="methods"),
+                work=work,
+                finish=lambda table, folder, settings: ([], ""),
+                full={"seed": 1, "methods": methods},
+                quick={},
+                axes=("methods",),
+            )
+
+        def finished(chosen, folder, made):
+            monkeypatch.setattr("diffdag.reproduce.experiments.runner.made_now", lambda: made)
+            calls.clear()
+            run(chosen, chosen.full, folder, jobs=1)
+            reproduction.take_over(folder)
+            return sorted(set(calls))
+
+        def numbers(name, column):
+            table = pd.read_csv(stored / name)
+            return table.groupby("method", sort=False)[column].max().to_dict()
+
+        monkeypatch.setattr(reproduction, "RUNS", stored)
+        assert finished(small(1, ["kept", "gone", "changed"]), tmp_path / "one", "first") == [
+            "changed",
+            "gone",
+            "kept",
+        ]
+        before = pd.read_csv(stored / "small.csv.gz", dtype=str)
+        now = small(2, ["kept", "changed", "new"])
+        assert reproduction.begin(tmp_path / "two", now, ["changed"], stored) == 6
+        assert finished(now, tmp_path / "two", "second") == ["changed", "new"]
+        after = pd.read_csv(stored / "small.csv.gz", dtype=str)
+        own = [table[table["method"] == "kept"].reset_index(drop=True) for table in (before, after)]
+        pd.testing.assert_frame_equal(*own)
+        assert list(after["method"]) == ["kept", "changed", "new"] * 6
+        assert numbers("small.csv.gz", "f1") == {"kept": 0.333333, "changed": 0.666667, "new": 0.666667}
+        assert numbers("small-times.csv", "median") == {"kept": 1, "changed": 2, "new": 2}
+        assert json.loads((stored / "small.json").read_text())["made"] == ["first", "second"]
+        with pytest.raises(SystemExit, match="no rows of gone"):
+            reproduction.begin(tmp_path / "three", now, ["gone"], stored)
+        monkeypatch.setitem(now.full, "seed", 5)
+        with pytest.raises(SystemExit, match="other settings"):
+            reproduction.begin(tmp_path / "three", now, ["changed"], stored)
+
+    def test_a_begun_run_has_the_stored_rows(self, reproduction, tmp_path):
+        """All of them, number for number: on its way through a journal no row changes."""
+        chosen = experiment("nodes")
+        stored = pd.read_csv(RUNS / "nodes.csv.gz", dtype=str)
+        assert reproduction.begin(tmp_path, chosen, []) == len(stored)
+        settings = {**chosen.full, **json.loads(text("reproduction/nodes.json"))["settings"]}
+        bare = dataclasses.replace(chosen, finish=lambda table, folder, settings: ([], ""))
+        run(bare, settings, tmp_path, jobs=1)
+        assert (tmp_path / "nodes.csv").read_bytes() == gzip.decompress((RUNS / "nodes.csv.gz").read_bytes())

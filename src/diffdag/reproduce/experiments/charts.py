@@ -30,6 +30,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "paper-fixed": ("#6f9ceb", "s"),
     "bottom-up": ("#e08bd3", "d"),
     "listen": ("#b5179e", "D"),
+    "malik": ("#3a0ca3", ">"),
     "dci-c": ("#2a9d8f", "^"),
     "dci-fc": ("#52b788", "v"),
     "dci-k": ("#95d5b2", "<"),
@@ -43,6 +44,9 @@ STYLES: dict[str, tuple[str, str]] = {
     "fused-lasso": ("#a98467", "2"),
     "separate-lasso": ("#c9ada7", "3"),
     "debiased": ("#4a4e69", "4"),
+    "ddn": ("#606c38", "<"),
+    "z-score": ("#bc6c25", "|"),
+    "dgca": ("#00b4d8", "_"),
 }
 # Methods that rank variables, besides "order" and "oracle".
 NODE_STYLES: dict[str, tuple[str, str]] = {
@@ -57,11 +61,7 @@ NODE_STYLES: dict[str, tuple[str, str]] = {
 }
 # Methods of `rivals` and `wide` that are not in figure 2.
 RIVAL_STYLES: dict[str, tuple[str, str]] = {
-    "malik": ("#3a0ca3", ">"),
     "multigroup-lingam": ("#ff006e", "H"),
-    "ddn": ("#606c38", "<"),
-    "z-score": ("#bc6c25", "|"),
-    "dgca": ("#dda15e", "_"),
     "cd-nod": ("#3a0ca3", ">"),
     "jci-pc": ("#606c38", "<"),
     "prediter": ("#ff006e", "H"),
