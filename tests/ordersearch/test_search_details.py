@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,8 +11,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from diffdag.model.regression import regress_jointly
+from diffdag.ordersearch import neighbourhood
+from diffdag.ordersearch import screen as screening
 from diffdag.ordersearch.blocks import _Judge
+from diffdag.ordersearch.fit import mean_difference
+from diffdag.ordersearch.mechanisms import changed_noise
+from diffdag.ordersearch.neighbourhood import Explored, Neighbourhoods, _above, _put_largest, _Remembered
 from diffdag.ordersearch.parent_sets import Family
+from diffdag.ordersearch.penalty import Inflation
+from diffdag.ordersearch.search import (
+    Problem,
+    _exchanged,
+    changed_edges,
+    margins_near,
+    read_order,
+    search_near,
+    search_orders,
+)
+from diffdag.ordersearch.shape import _reversed, negentropies
 from diffdag.pipeline import ModelOptions, prepare, search
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
@@ -130,3 +148,248 @@ def test_edges_of_a_result_are_found_where_margins_are_finite(fit):
     names, margins = fit.first.names, fit.optimum.margins
     finite = {edge: round(margin, 3) for edge, margin in margins.items() if math.isfinite(margin)}
     assert fit.margins == {f"{names[j]} -> {names[i]}": margin for (i, j), margin in finite.items()}
+
+
+# Orders near others
+
+
+def problem_of(tables, equal=False):
+    one, two = (Moments.from_array(table) for table in tables)
+    none = np.zeros((len(one.names),) * 2, bool)
+    return Problem.from_scatter(one.scatter, two.scatter, one.n, two.n, equal, none, len(one.names))
+
+
+def every_order(problem):
+    """All orders of a few variables as they are read, by order."""
+    return {order: read_order(problem, order) for order in itertools.permutations(range(problem.p))}
+
+
+@pytest.fixture(scope="module")
+def small():
+    tables = rows(5, (300, 250), p=4)
+    tables[1][:, 3] -= 0.9 * tables[1][:, 1]
+    return problem_of(tables)
+
+
+def test_a_search_near_an_order_turns_every_direction(small):
+    orders = every_order(small)
+    least = min(orders.values(), key=lambda own: own.score)
+    for start in ((3, 2, 1, 0), (0, 1, 2, 3), (1, 3, 0, 2)):
+        found = search_near(small, [start])
+        assert found.best.score == pytest.approx(least.score, abs=0.05)
+        assert set(found.margins) == set(changed_edges(small, found.best))
+        for (i, j), margin in found.margins.items():
+            rises = [
+                own.score - found.best.score for order, own in orders.items() if order.index(i) < order.index(j)
+            ]
+            assert np.abs(np.array(rises) - margin).min() < 1e-6  # there is such an order
+        assert found.reached == 1
+
+
+def test_margins_nearby_move_one_end_past_the_other(small):
+    best = search_orders(small, np.random.default_rng(0), 1).best
+    found = margins_near(small, best)
+    assert set(found) == set(changed_edges(small, best))
+    for (i, j), margin in found.items():
+        scores = []
+        for mover, pivot, after in ((i, j, 0), (j, i, 1)):
+            order = [k for k in best.order if k != mover]
+            order.insert(order.index(pivot) + after, mover)
+            scores.append(read_order(small, order).score)
+        assert margin == pytest.approx(max(0.0, min(scores) - best.score))
+    before = np.zeros((4, 4), bool)
+    before[0, [1, 2, 3]] = True
+    known = small.requiring(before)
+    best = search_orders(known, np.random.default_rng(0), 1).best
+    assert all((margin == math.inf) == (j == 0) for (_, j), margin in margins_near(known, best).items())
+
+
+def test_ends_are_exchanged_next_to_each_other(small):
+    best = read_order(small, (0, 1, 2, 3))
+    found = _exchanged(3, 0, small, best, np.zeros((4, 4), bool))
+    assert [own.order for own in found] == [(3, 0, 1, 2), (1, 2, 3, 0)]
+    assert _reversed(small, best.order, 3, 0) == [[3, 0, 1, 2], [1, 2, 3, 0]]
+    before = np.zeros((4, 4), bool)
+    before[0, 3] = True
+    assert _reversed(small.requiring(before), best.order, 3, 0) == []
+
+
+@pytest.mark.parametrize(("worth", "share"), [((None, None), 1.0), ((60.0, None), 0.81), ((500.0, None), 1.0)])
+def test_means_that_are_worth_fewer_rows_differ_by_less(worth, share):
+    one, two = (Moments.from_array(table) for table in rows(6))
+    one, two = replace(one, mean_rows=worth[0]), replace(two, mean_rows=worth[1])
+    n1 = worth[0] or 120
+    expected = math.sqrt(min((1 / 120 + 1 / 90) / (1 / n1 + 1 / 90), 1.0))
+    np.testing.assert_allclose(mean_difference(one, two), (one.mean - two.mean) * expected)
+    assert share == pytest.approx(expected**2, abs=0.12)
+    assert mean_difference(replace(one, mean_rows=0.0), two) is None
+    assert mean_difference(one, replace(two, mean_rows=0.0)) is None
+    assert mean_difference(one, replace(two, mean_rows=0.5)) is not None
+
+
+# What is reported, and what it has to gain
+
+
+@pytest.mark.parametrize(("share", "fallen"), [(0.99, False), (1.01, True)])
+def test_with_units_a_change_has_to_gain_its_whole_penalty(fit, share, fallen):
+    level = share * stats.chi2.sf(2 * fit.problem.unit / fit.settings.inflation.change, 1)
+    other = replace(fit, units=SimpleNamespace())
+    for i, _ in fit.optimum.margins:
+        other._regressed[i] = SimpleNamespace(delta_pvalue=lambda _, value=level: value, gain_pvalue=level)
+    assert other.fallen == (frozenset(fit.optimum.margins) if fallen else frozenset())
+
+
+@pytest.mark.parametrize(("share", "listed"), [(0.99, True), (1.01, False)])
+def test_hurdles_of_variances_grow_with_the_root_of_variables(fit, share, listed):
+    structure = replace(fit.structure, separate=frozenset({1}))
+    pvalue = share * stats.chi2.sf(2 * (2.0 + 2.4 * math.sqrt(7)), 1)
+    known = SimpleNamespace(variance_first=2.0, variance_second=0.5, variance_pvalue=pvalue)
+    found = list(changed_noise(structure, {1: known}))
+    assert bool(found) == listed
+    for own in found:
+        assert (own.variable, own.ratio, own.pvalue) == (fit.first.names[1], 4.0, pvalue)
+    assert structure.hurdle(1.0, 2.0) == pytest.approx(1 + 2 * math.sqrt(7))
+
+
+def test_units_raise_penalties_and_never_lower_them():
+    assert Inflation(2.0, 3.0, 4.0).for_units(1.5, 0.5) == (3.0, 3.0, 4.0)
+    assert Inflation(2.0, 3.0, 4.0).for_units(0.5, 2.0) == (2.0, 6.0, 4.0)
+    assert Inflation(2.0, 3.0, 4.0).times(1.5) == (3.0, 4.5, 6.0)
+
+
+def test_evidence_of_blocks_is_that_of_a_change_and_of_its_effect():
+    tables = rows(7)
+    judge = _Judge(*(Moments.from_array(table) for table in tables), multiple=1.5, most=4.0)
+    found = SimpleNamespace(changed=np.zeros((7, 7), bool), separate=np.ones(7, bool), gains=np.zeros(7, bool))
+    found.changed[2, 0] = True
+    made = regress_jointly(judge.first, judge.second, 2, (0, 1), [0], True, False)
+    alone = stats.chi2.isf(made.delta_pvalue(0), 1) / 2 / 1.5
+    effect = judge.effect(2, 0, (0, 1)) / 1.5
+    assert judge.evidence(found, (2, 0), (0, 1)) == pytest.approx(alone + min(alone, 4.0, effect))
+    found.gains[3], found.changed[2, 0] = True, False
+    made = regress_jointly(judge.first, judge.second, 3, (1, 2), [], True, True)
+    alone = stats.chi2.isf(made.gain_pvalue, 1) / 2 / 1.5
+    assert judge.evidence(found, (3, 3), (1, 2)) == pytest.approx(alone + min(alone, 4.0))
+
+
+# Families of parents, and shape
+
+
+def test_sets_of_parents_weigh_what_the_g_prior_says():
+    table = centred([rows(8)[0]]) * 3.0
+    n, p = table.shape
+    scatter, target, candidates = table.T @ table, 4, [1, 3, 5]
+    family = Family.of(scatter, n, target, np.array(candidates))
+    weights = []
+    for bits in range(8):
+        some = [k for at, k in enumerate(candidates) if bits >> at & 1]
+        left = scatter[target, target]
+        if some:
+            left -= scatter[some, target] @ np.linalg.solve(scatter[np.ix_(some, some)], scatter[some, target])
+        fit = (n - 1 - len(some)) / 2 * math.log1p(n)
+        fit -= (n - 1) / 2 * math.log1p(n * left / scatter[target, target])
+        weights.append(fit - math.log(math.comb(p - 1, len(some))))
+    np.testing.assert_allclose(family.weights, weights, rtol=1e-8)
+    inside = [[k for k in range(8) if k & bits == k] for bits in range(8)]
+    np.testing.assert_allclose(family.sums, [np.logaddexp.reduce([weights[k] for k in own]) for own in inside])
+    # Averaged over two orders, of which one allows all sets and the other those of the first two.
+    found = family.likely(np.array([7, 3]), np.log([0.25, 0.75]))
+    for row, value in zip(found.regressions.members, found.log_probabilities, strict=True):
+        bits = int(row @ [1, 2, 4])
+        exact = sum(
+            share * math.exp(weights[bits] - family.sums[mask])
+            for mask, share in ((7, 0.25), (3, 0.75))
+            if bits & mask == bits
+        )
+        assert math.exp(value) == pytest.approx(exact)
+
+
+def test_negentropies_are_those_of_hyvarinen():
+    """Two functions, over what they come to by chance: their variances beside moments up to the second."""
+    rng = np.random.default_rng(9)
+    u = rng.laplace(size=(400, 3))
+    u = (u - u.mean(axis=0)) / u.std(axis=0)
+    odd = (u * np.exp(-(u**2) / 2)).mean(axis=0)
+    even = np.exp(-(u**2) / 2).mean(axis=0) - 1 / math.sqrt(2)
+    z, weight = np.polynomial.hermite_e.hermegauss(80)
+    weight = weight / weight.sum()
+
+    def left(values, *others):
+        for other in others:
+            values = values - other * (weight @ (values * other)) / (weight @ other**2)
+        return weight @ values**2
+
+    one = np.ones_like(z)
+    bell = np.exp(-(z**2) / 2)
+    odds, evens = left(z * bell, z), left(bell, one, z**2 - 1)
+    np.testing.assert_allclose(negentropies(u), odd**2 / odds / 2 + even**2 / evens / 2, rtol=1e-6)
+
+
+# Neighbours and blocks
+
+
+def test_entries_above_a_bound_are_in_units_of_row_and_column():
+    rng = np.random.default_rng(10)
+    block, left, spread = rng.standard_normal((3, 6)), np.array([0.5, 1.0, 2.0]), rng.uniform(0.5, 2.0, 6)
+    own = np.array([4, 0, 2])
+    size = np.abs(block) / np.outer(left, spread)
+    i, j, found = _above(block, left, spread, 0.7, own)
+    expected = [(a, b) for a in range(3) for b in range(6) if size[a, b] > 0.7 and own[a] != b]
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == expected
+    np.testing.assert_allclose(found, [size[at] for at in expected])
+
+
+def test_the_largest_come_first_and_no_more_than_there_is_space_for():
+    candidates = np.full((4, 2), -1)
+    _put_largest(
+        candidates,
+        np.array([2, 0, 2, 2, 0, 3]),
+        np.array([5, 6, 7, 8, 9, 1]),
+        np.array([0.1, 0.5, 0.3, 0.2, 0.6, 0.0]),
+    )
+    assert candidates.tolist() == [[9, 6], [-1, -1], [7, 8], [-1, -1]]
+
+
+def test_pairs_are_remembered_where_they_rank_highest(monkeypatch):
+    monkeypatch.setattr(neighbourhood, "REMEMBERED", 3)
+    none = Neighbourhoods.none(np.ones(9))
+    chosen = none.chosen.copy()
+    chosen[1, :2] = [4, 2]
+    seen = (none, replace(none, chosen=chosen))
+    kept = _Remembered(5.0)
+    kept.add(np.array([0, 1, 2]), np.array([3, 2, 1]), np.array([9.0, 5.0, 6.0]), 0)
+    assert kept.ranks.tolist() == [9.0, 6.0]
+    kept.add(np.array([1, 5, 6]), np.array([2, 6, 5]), np.array([8.0, 5.5, 5.7]), 1)
+    assert kept.bound == 5.0
+    assert [tuple(own) for own in kept.suspects(seen)] == [(0, 3, 9.0, ()), (1, 2, 8.0, (4,))]
+    kept.add(np.array([7, 7]), np.array([8, 0]), np.array([7.0, 10.0]), 0)
+    assert kept.ranks.tolist() == [10.0, 9.0, 8.0]
+    assert kept.bound == 8.0
+    assert [tuple(own) for own in kept.suspects(seen)] == [(7, 0, 10.0, ()), (0, 3, 9.0, ()), (1, 2, 8.0, (4,))]
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "size", "largest"),
+    [(100, 60, 25, 37), (20, 60, 8, 12), (300, 100, 40, 60), (300, 30, 30, 30), (12, 60, 8, 8), (9, 60, 6, 6)],
+)
+def test_blocks_have_rows_enough(monkeypatch, n, most, size, largest):
+    asked = []
+    monkeypatch.setattr(screening, "explore", lambda *_: SimpleNamespace(suspects=()))
+    monkeypatch.setattr(
+        screening, "make_blocks", lambda _, *sizes, every: asked.append((*sizes, every)) or ((0, 1),)
+    )
+    screening.screen(SimpleNamespace(p=500), n, n + 50, most)
+    assert asked == [(size, largest, False)]
+    screening.screen(SimpleNamespace(p=most), n, n + 50, most)
+    assert asked[-1][-1]
+
+
+def test_without_a_suspect_the_first_two_columns_are_a_block():
+    around = Neighbourhoods.none(np.ones(5))
+    found = Explored((around,), (), ())
+    assert screening.make_blocks(found, 3, 4) == ((0, 1),)
+    assert screening.make_blocks(found, 3, 4, every=True) == ((0, 1, 2), (3, 4))
+    chosen = around.chosen.copy()
+    chosen[3, 0] = 1
+    found = Explored((replace(around, chosen=chosen), around), (), (3,))
+    assert screening.make_blocks(found, 3, 4) == ((3, 1),)
