@@ -136,33 +136,33 @@ def _read(case: Files, folder: Path) -> None:
     )
 
 
-@target(few(text_files), 20)
+@target(few(text_files), 40)
 def text_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(arrow_files), 14)
+@target(few(arrow_files), 28)
 def arrow_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(lambda dice: ("t.npy", npy_files(dice)) if dice.flip() else ("t.npz", npz_files(dice))), 6)
+@target(few(lambda dice: ("t.npy", npy_files(dice)) if dice.flip() else ("t.npz", npz_files(dice))), 12)
 def numpy_table(case: Files, folder: Path) -> None:
     _read(case, folder)
     hold(not Path("pickle-was-loaded").exists(), "a pickle was loaded")
 
 
-@target(lambda dice: replace(few(turned_files)(dice), turned=True), 6)
+@target(lambda dice: replace(few(turned_files)(dice), turned=True), 12)
 def turned_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(called("t.h5ad", cell_files), 1), 3)
+@target(few(called("t.h5ad", cell_files), 1), 6)
 def cells(case: Files, folder: Path) -> None:
     _read(case, folder)
 
 
-@target(few(files, 3), 10)
+@target(few(files, 3), 20)
 def any_table(case: Files, folder: Path) -> None:
     _read(case, folder)
 
@@ -185,7 +185,7 @@ def of_study(dice: Dice) -> Files:
         dice.pick(("text", "parquet")) if dice.odd(0.2) else None,
         dice.pick((*[None] * 5, ["group"], ["a"], ["a", "b"], dice.pick(([], "a", ["nope"], ["a", "group"])))),
     ),
-    10,
+    20,
 )
 def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
     given, kind, adjust = case
@@ -204,7 +204,7 @@ def stream(case: tuple[Files, Any, Any], folder: Path) -> None:
         dice.pick(("all", "all", "all", ["b"], ["a", "batch"], dice.pick((None, [], ["nope"], "batch", 3)))),
         options(dice, MODEL, 1) if dice.odd(0.5) else {},
     ),
-    5,
+    10,
 )
 def moments(case: tuple[bytes, Any, dict[str, Any]], folder: Path) -> None:
     content, adjust, model = case
@@ -236,7 +236,7 @@ def looks(dice: Dice) -> tuple[Files, str, Any, str]:
     return shown, dice.pick(("", "", "", "group", "a")), roles, dice.pick(("", "drop", "em"))
 
 
-@target(looks, 5)
+@target(looks, 10)
 def looking(case: tuple[Files, str, Any, str], folder: Path) -> None:
     given, group, roles, missing = case
     paths = [put(folder / str(k), *file) for k, file in enumerate(given.files)]
@@ -247,12 +247,12 @@ def looking(case: tuple[Files, str, Any, str], folder: Path) -> None:
     json.dumps(seen, allow_nan=False, default=str)
 
 
-@target(coordinate_files, 4)
+@target(coordinate_files, 8)
 def coordinates(case: tuple[str, bytes], folder: Path) -> None:
     check_coordinates(read_coordinates(put(folder, *case)))
 
 
-@target(tier_files, 3)
+@target(tier_files, 6)
 def tiers(case: bytes, folder: Path) -> None:
     found = read_tiers(put(folder, "tiers.txt", case))
     precedence([name for tier in found for name in tier], tiers=found)
@@ -285,7 +285,7 @@ def explained(found: DifferenceResult) -> None:
             hold(explanation_text(found, name).strip(), "nothing is said")
 
 
-@target(lambda dice: result_files(dice, several=False), 6)
+@target(lambda dice: result_files(dice, several=False), 8)
 def result(case: bytes, folder: Path) -> None:
     found = load(put(folder, "result.json", case))
     if isinstance(found, ConditionsResult):
@@ -296,7 +296,7 @@ def result(case: bytes, folder: Path) -> None:
     _ = found.to_dot(), found.to_sif(), found.to_cytoscape()
 
 
-@target(lambda dice: result_files(dice, several=True), 3)
+@target(lambda dice: result_files(dice, several=True), 4)
 def conditions(case: bytes, folder: Path) -> None:
     found = load(put(folder, "conditions.json", case))
     looked_at(found)
@@ -360,7 +360,7 @@ WISHES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@target(lambda dice: (tables(dice), options(dice, MODEL, 2), options(dice, WISHES, 1)), 4)
+@target(lambda dice: (tables(dice), options(dice, MODEL, 2), options(dice, WISHES, 1)), 8)
 def fit(case: Any, folder: Path) -> None:
     (first, second), model, wishes = case
     if model.get("estimator") is not None:
@@ -414,7 +414,7 @@ def models(dice: Dice) -> Any:
     return both, options(dice, MODEL, 1)
 
 
-@target(models, 1)
+@target(models, 2)
 def exact_models(case: Any, folder: Path) -> None:
     both, model = case
     try:
@@ -424,7 +424,7 @@ def exact_models(case: Any, folder: Path) -> None:
     looked_at(DifferenceDAG(**model).fit_population(first, second).result_)
 
 
-@target(lambda dice: (grouped(dice), dice.pick(ODD_VALUES), dice.pick(ODD_VALUES), dice.odd(0.3)), 4)
+@target(lambda dice: (grouped(dice), dice.pick(ODD_VALUES), dice.pick(ODD_VALUES), dice.odd(0.3)), 8)
 def groups(case: Any, folder: Path) -> None:
     (table, column), one, two, asked = case
     counts = count_groups(table, column)
@@ -440,7 +440,7 @@ def groups(case: Any, folder: Path) -> None:
         options(dice, MODEL, 1),
         options(dice, {"reference": ("x", "1"), "drop": (["b"],)}, 2),
     ),
-    2,
+    4,
 )
 def several(case: Any, folder: Path) -> None:
     (table, column), model, wishes = case
@@ -468,7 +468,7 @@ def study_conditions(case: Any, folder: Path) -> None:
 
 
 @target(
-    lambda dice: (tables(dice), options(dice, {"permutations": (19, 29), "rng": (0,), "missing": ("drop",)})), 2
+    lambda dice: (tables(dice), options(dice, {"permutations": (19, 29), "rng": (0,), "missing": ("drop",)})), 4
 )
 def testing(case: Any, folder: Path) -> None:
     (first, second), given = case
@@ -481,7 +481,7 @@ def testing(case: Any, folder: Path) -> None:
         tables(dice),
         options(dice, {"method": ("dantzig", "dtrace", "kliep", "plugin"), "penalty": (0.3, "rate:1", 1)}),
     ),
-    3,
+    6,
 )
 def precision(case: Any, folder: Path) -> None:
     (first, second), given = case
@@ -543,14 +543,14 @@ def resampling(case: Any, folder: Path) -> None:
             },
         ),
     ),
-    1,
+    2,
 )
 def comparing(case: Any, folder: Path) -> None:
     (first, second), given = case
     json.loads(compare_methods(first, second, **{"methods": ["order"], "limit": 3, **given}).to_json())
 
 
-@target(lambda dice: (names(dice, dice.number(1, 4)), options(dice, KNOWN, 3)), 3)
+@target(lambda dice: (names(dice, dice.number(1, 4)), options(dice, KNOWN, 3)), 6)
 def knowledge(case: Any, folder: Path) -> None:
     chosen, given = case
     before = precedence(chosen, **given)
@@ -567,7 +567,7 @@ WANTED: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@target(lambda dice: dice.pick(ODD_VALUES) if dice.odd(0.1) else options(dice, WANTED, 5), 2)
+@target(lambda dice: dice.pick(ODD_VALUES) if dice.odd(0.1) else options(dice, WANTED, 5), 4)
 def page_options(case: Any, folder: Path) -> None:
     settings_of(check_options(case), folder)
 
@@ -595,7 +595,7 @@ def asked(dice: Dice) -> tuple[str, bytes, dict[str, str]]:
     )
 
 
-@target(asked, 2)
+@target(asked, 4)
 def requests(case: Any, folder: Path) -> None:
     import httpx  # noqa: PLC0415
 
@@ -631,7 +631,7 @@ def _server() -> Any:
 # The command line.
 
 
-@target(command_lines, 9)
+@target(command_lines, 10)
 def commands(case: Command, folder: Path) -> None:
     for name, content in case.files.items():
         put(folder, name, content)
