@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import io
+import warnings
 import zipfile
 
 import numpy as np
@@ -341,3 +343,20 @@ def test_files_that_are_not_ours_stay(tmp_path):
 )
 def test_graphviz_keeps_backslashes_as_they_are(name, written):
     assert f'  {written} -> "b" [' in to_dot(graph([name, "b"], [Edge(name, "b", delta=1.0)]))
+
+
+ODD_THINGS = [
+    *(np.array([1.0, 2.0]), np.array(["a", "b"]), np.array(3), np.array([]), pd.DataFrame({"a": [1, 2]})),
+    *(pd.Series([1, 2]), object(), b"x", float("nan"), 1j, [[]], {}, set(), pd.NA, pd.NaT, 10**40),
+]
+
+
+@pytest.mark.parametrize("name", [*dd.DifferenceDAG().get_params(), "columns", "drop", "labels", "journal"])
+def test_options_of_any_kind_are_taken_or_refused(name):
+    first, second = np.random.default_rng(0).normal(size=(2, 30, 3))
+    for value in ODD_THINGS:
+        of_fit = name in ("columns", "drop", "labels", "journal")
+        model, data = ({}, {name: value}) if of_fit else ({name: value}, {})
+        with contextlib.suppress(InputError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dd.DifferenceDAG(**model).fit(first, second, **data)

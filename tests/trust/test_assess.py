@@ -258,7 +258,7 @@ class TestFalseDiscoveries:
         ({"permutations": 5}, "permutations must be a whole number, 19 or larger"),
         ({"permutations": "yes"}, "permutations must be"),
         ({"stored_rows": -1}, "stored_rows must be"),
-        ({"intervals": "jackknife"}, "intervals must be 'split'"),
+        ({"intervals": "jackknife"}, "intervals must be one of split"),
     ],
 )
 def test_bad_options(wishes, says):

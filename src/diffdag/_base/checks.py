@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
@@ -62,6 +63,11 @@ def is_whole(value: object) -> bool:
 def is_number(value: object) -> bool:
     """Whether this is a real number other than NaN; True and False are none."""
     return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
+
+
+def is_listing(value: object) -> TypeGuard[Iterable[object]]:
+    """Whether this is a list, an array or the like: no text, and no array without axes."""
+    return isinstance(value, Iterable) and not isinstance(value, str) and getattr(value, "ndim", 1) != 0
 
 
 def check_labels(labels: Sequence[str] | None) -> tuple[str, str]:

@@ -294,6 +294,7 @@ def _align(
         columns, shared = shared_genes((first, second), drop)
         drop = drop if columns is None else None
     beside = design_columns(adjust, cluster)
+    adjust = None if adjust is None else list(adjust)
     chosen: dict[str, Any] = {"columns": columns, "drop": drop, "levels": levels}
     whole = seen = inspect_columns(first, second, **chosen, labels=labels, beside=beside)
     check_no_hidden_column(hidden, seen.sources)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from diffdag._base.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from diffdag._base.checks import check_whole, is_whole
+from diffdag._base.checks import check_whole, is_listing, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, Part, Way, join_names, plural, table_words
 from diffdag.tables.columns import Source, label_value
@@ -136,7 +136,7 @@ def check_no_hidden_column(asked: bool, sources: Sequence[Source]) -> None:
 
 def design_columns(adjust: object, cluster: object) -> list[str]:
     """Names of the columns of a design, as the user gave them."""
-    if adjust is not None and (isinstance(adjust, str) or not isinstance(adjust, Iterable)):
+    if adjust is not None and not is_listing(adjust):
         example = Option("adjust", ("age",))
         raise InputError(Option("adjust"), f" is {_cut(adjust)}; give a list of column names: ", example)
     if cluster is not None and not isinstance(cluster, str):

@@ -104,7 +104,8 @@ def independent_rows(option: Any, series: Sequence[FloatArray]) -> list[float]:
         return [float(n) for n in rows]
     if isinstance(option, str) and option == "auto":
         return [max(float(LEAST_ROWS), effective_samples(table)) for table in series]
-    counts = list(option) if isinstance(option, Sequence | np.ndarray) else [option, option]
+    listed = isinstance(option, Sequence | np.ndarray) and getattr(option, "ndim", 1) != 0
+    counts = list(option) if listed else [option, option]
     remedy = "give 'auto', a number, or one number for each table, from 3 to the number of rows"
     if len(counts) != 2 or not all(is_number(count) for count in counts):
         raise InputError(Option("effective_samples", option), " is not understood; ", remedy)

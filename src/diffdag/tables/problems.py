@@ -15,6 +15,7 @@ from itertools import compress
 from typing import Literal, NamedTuple, get_args
 
 from diffdag._base.arrays import BoolArray
+from diffdag._base.checks import is_listing
 from diffdag._base.errors import InputError, Problem, raise_problems
 from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words, using
 
@@ -107,7 +108,7 @@ def check_column_names(
         return None
     if isinstance(names, str):
         raise InputError(Option(option), f" is the text '{names}'; give a list of column names")
-    if not isinstance(names, Iterable):
+    if not is_listing(names):
         raise InputError(Option(option), f" is {names!r}; give a list of column names")
     chosen = [str(name) for name in names]
     repeated = [name for name, count in Counter(chosen).items() if count > 1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diffdag._base.checks import check_fits, check_number, check_whole
+from diffdag._base.checks import check_fits, check_number, check_option, check_whole, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import named
 
@@ -34,12 +34,12 @@ class Assessment:
     def __post_init__(self) -> None:
         check_fits("resamples", self.resamples, least=LEAST_RESAMPLES, none_ok=True)
         check_number("fdr", self.fdr, above=0, below=1, none_ok=True)
-        if self.permutations != 0:
+        if not (is_whole(self.permutations) and self.permutations == 0):
             check_fits("permutations", self.permutations, least=LEAST_RESAMPLES - 1, none_ok=True)
         check_fits("controls", self.controls, least=LEAST_RESAMPLES, none_ok=True)
         check_whole("stored_rows", self.stored_rows, least=0, none_ok=True)
-        if self.intervals not in (None, "split"):
-            raise InputError(named("intervals"), f" must be 'split'; it is {self.intervals!r}")
+        if self.intervals is not None:
+            check_option("intervals", self.intervals, ("split",))
         journal = self.journal
         if journal is not None and not isinstance(journal, (str, Path)):
             raise InputError(named("journal"), f" must be the path of a folder; it is {journal!r}")
