@@ -2,13 +2,14 @@
 
     .venv/bin/python docs/make_reproduction.py                 fill the page
     .venv/bin/python docs/make_reproduction.py FOLDER ...      first take over finished runs
-    .venv/bin/python docs/make_reproduction.py --begin FOLDER NAME --again METHOD,METHOD [--data DATA]
+    .venv/bin/python docs/make_reproduction.py --begin FOLDER NAME --again METHOD,METHOD [--late] [--data DATA]
 
 Only text between ``<!-- begin NAME -->`` and ``<!-- end -->`` is replaced. Rows of a run are kept compressed.
 
 The last form begins a run in FOLDER with the stored rows of all methods but those named, whose code changed:
 ``diffdag reproduce NAME --out FOLDER`` then runs these (and methods that have no rows yet) and nothing else.
 Rows that stay keep the date and commit of the stored run, and their times are those of the stored table.
+With ``--late`` rows of any method that passed the time limit are run again, too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import pandas as pd
 
 from diffdag._base.journal import Journal
 from diffdag.reproduce.experiments import experiment
-from diffdag.reproduce.experiments.runner import MADE, Experiment
+from diffdag.reproduce.experiments.runner import MADE, TIME, Experiment
 from diffdag.reproduce.methods import all_methods, find_method
 
 HERE = Path(__file__).resolve().parent
@@ -54,18 +55,25 @@ def take_over(folder: Path) -> None:
 
 
 def whole_times(path: Path, stored: Path) -> pd.DataFrame:
-    """Times of a run; where it only took rows over, which have no times, those of the stored table."""
+    """Times of a run; where it took rows over, which have no times, those of the stored table."""
     times, before = pd.read_csv(path), pd.read_csv(stored)
     measured = ["median", "max"]
     by = [name for name in times if name not in measured]
-    times[measured] = times[measured].fillna(times[by].merge(before, on=by, how="left")[measured])
+    journal = path.with_name(path.name.replace("-times.csv", ".journal")).read_text(encoding="utf-8")
+    rows = map(json.loads, journal.splitlines()[1:])
+    taken = {tuple(row[name] for name in by) for row in rows if TIME not in row}
+    place = [key in taken for key in times[by].itertuples(index=False, name=None)]
+    times.loc[place, measured] = times[by].merge(before, on=by, how="left")[measured]
     return times
 
 
-def begin(folder: Path, chosen: Experiment, again: Collection[str], runs: Path = RUNS) -> int:
+def begin(
+    folder: Path, chosen: Experiment, again: Collection[str], runs: Path = RUNS, late: bool = False
+) -> int:
     """Begin a run with the stored rows of all methods but those in `again`; how many rows were taken over.
 
-    Rows of the stored run that the experiment no longer has are left out.
+    Rows of the stored run that the experiment no longer has are left out; with `late` also those that passed
+    the time limit.
     """
     about = json.loads((runs / f"{chosen.name}.json").read_text(encoding="utf-8"))
     fixed = {name: value for name, value in chosen.full.items() if name not in chosen.axes}
@@ -75,7 +83,10 @@ def begin(folder: Path, chosen: Experiment, again: Collection[str], runs: Path =
     unknown = set(again) - set(table["method"])
     if unknown:
         raise SystemExit(f"the stored run of {chosen.name} has no rows of {', '.join(sorted(unknown))}")
-    kept = table[~table["method"].isin(again)].astype(object)
+    run_again = table["method"].isin(again)
+    if late:
+        run_again |= table["why"].str.startswith("longer than", na=False)
+    kept = table[~run_again].astype(object)
     journal = Journal(folder / f"{chosen.name}.journal", {**fixed, "experiment": chosen.name}, chosen.key)
     cells = {journal.key_of(cell): cell for cell in chosen.cells(chosen.full)}
     with journal.open():
@@ -239,13 +250,14 @@ if __name__ == "__main__":
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--begin", nargs=2, metavar=("FOLDER", "NAME"))
     parser.add_argument("--again", default="")
+    parser.add_argument("--late", action="store_true")
     parser.add_argument("--data", type=Path)
     given = parser.parse_args()
     if given.begin:
         place, name = given.begin
         runs = RUNS / "given" if name == "brain" and given.data else RUNS
         again = [method for method in given.again.split(",") if method]
-        print(begin(Path(place), experiment(name, given.data), again, runs), "rows taken over")
+        print(begin(Path(place), experiment(name, given.data), again, runs, given.late), "rows taken over")
         sys.exit()
     for folder in given.folders:
         take_over(folder)

@@ -288,7 +288,7 @@ class TestScripts:
                 scores = (
                     dict.fromkeys(("f1", "claimed")) if late else {"f1": value / 3, "claimed": cell["pair"]}
                 )
-                told = {"what": "0 1", "why": "too long"} if late else {"what": "1", "why": ""}
+                told = {"what": "0 1", "why": "longer than 1 s"} if late else {"what": "1", "why": ""}
                 return {**scores, **told, "seconds": value}
 
             return Experiment(
@@ -331,6 +331,10 @@ class TestScripts:
         assert numbers("small.csv.gz", "f1") == {"kept": 0.333333, "changed": 0.666667, "new": 0.666667}
         assert numbers("small-times.csv", "median") == {"kept": 1, "changed": 2, "new": 2}
         assert json.loads((stored / "small.json").read_text())["made"] == ["first", "second"]
+        soon = small(9, ["kept", "changed", "new"])
+        assert reproduction.begin(tmp_path / "late", soon, ["changed"], stored, late=True) == 8
+        assert finished(soon, tmp_path / "late", "third") == ["changed", "kept", "new"]
+        assert numbers("small-times.csv", "median") == {"kept": 1, "changed": 9, "new": 2}
         with pytest.raises(SystemExit, match="no rows of gone"):
             reproduction.begin(tmp_path / "three", now, ["gone"], stored)
         monkeypatch.setitem(now.full, "seed", 5)

@@ -58,14 +58,11 @@ NODE_STYLES: dict[str, tuple[str, str]] = {
     "shift": ("#f4a261", "+"),
     "baro-max": ("#7f5539", "P"),
     "baro-median": ("#c9ada7", "3"),
-}
-# Methods of `rivals` and `wide` that are not in figure 2.
-RIVAL_STYLES: dict[str, tuple[str, str]] = {
-    "multigroup-lingam": ("#ff006e", "H"),
     "cd-nod": ("#3a0ca3", ">"),
     "jci-pc": ("#606c38", "<"),
     "prediter": ("#ff006e", "H"),
 }
+RIVAL_STYLES = {"multigroup-lingam": ("#ff006e", "H")}  # of `rivals`, not in figure 2
 SIZES = ("order", "paper-fixed", "dci-c")  # their styles, for curves of numbers of variables
 OTHER = ("#555555", ".")
 
