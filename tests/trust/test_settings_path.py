@@ -476,3 +476,19 @@ def test_grids_rise_through_the_default_in_steps_of_at_most_two(grid, ends):
     assert max(ratios) <= (2.0 if grid is ASIDE else 1.25)
     if grid is ASIDE:
         assert set(ratios) == {2.0}
+
+
+def test_a_choice_in_two_sentences():
+    path = made([[AB], [AB], [AB, BC]], chosen=2)
+    assert path.summary() == (
+        "Chosen by extended BIC: 2 times the default penalty, with 2 edges, not the same as the default. "
+        "The same edge is found from 0.5 to 1 times the default penalty; at 2 times b -> c appears."
+    )
+    stable = replace(
+        path, by="stability", settings=tuple(replace(own, instability=0.05) for own in path.settings)
+    )
+    assert stable.summary().startswith("Chosen by stability: 2 times")
+    wild = replace(stable, settings=tuple(replace(own, instability=0.051) for own in path.settings))
+    assert wild.summary().startswith(
+        "Even the most severe setting tried is not stable, so the default stays. The"
+    )

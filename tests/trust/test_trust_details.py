@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 import diffdag as dd
 from diffdag.model.regression import fit_jointly
 from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
-from diffdag.results.records import Check, Edge, Share, Ways
+from diffdag.results.records import Check, Claims, Edge, Share, Ways
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
 from diffdag.trust import scatter
@@ -23,10 +23,16 @@ from diffdag.trust.checks.outliers import check_outliers
 from diffdag.trust.checks.residual_view import residual_view
 from diffdag.trust.confidence import COUNTED, CUTOFF, Evidence, Facts, Votes, _stability
 from diffdag.trust.contradictions import compare_remedy
+from diffdag.trust.controls import MULTIPLES, control_tables
 from diffdag.trust.criterion import order_criterion
 from diffdag.trust.explanation import _both_signs, _Conditions, _fit_all, _Listed, _root, _starts_at_zero
+from diffdag.trust.permutation import _difference, _Pool, _view
 from diffdag.trust.resampling import Resamples
 from diffdag.trust.scatter import choose_rows, edge_scatters
+from diffdag.trust.sensitivity import Setting, SettingMultiples
+from diffdag.trust.settings_path import BaseSettings, _Walk
+from diffdag.trust.splitting import _neighbours
+from diffdag.trust.stability import expected_false_bound
 
 NAMES = tuple("abcd")
 NONE = _Listed({}, (), False, False, False)
@@ -217,6 +223,7 @@ def test_stable_pairs_are_in_three_of_four_halves():
     assert (stability.stable, stability.cutoff) == (("a -> b",), CUTOFF)
     assert (stability.fits, stability.pairs, stability.failed, stability.varied) == (7, 4, 1, 0)
     assert stability.asked == 20
+    assert stability.expected_false == expected_false_bound(1.0, 6, 0.75, 4)
     assert _stability(some, halves, 16).asked is None
     fewer = Resamples(NAMES, "half", (9, 9), (*found[1:], ()), failed={})
     assert _stability(some, fewer, 20).stable == ()
@@ -336,3 +343,97 @@ def test_reversals_of_a_known_order_are_looked_for_around_it(monkeypatch):
             outside = other.score - other.costs[pair].sum()
             tried.append(best - outside - reversals.block_cost(problem, rest[:at], i, j))
         assert value == pytest.approx(max(tried))
+
+
+# Splits, controls, permutations, settings
+
+
+def test_changed_variables_move_past_each_other():
+    """Of 3, 1 and 2, which stand in this order: the first after the second, and the second before the first."""
+    found = sorted(_neighbours((3, 1, 0, 2), [1, 2, 3]))
+    assert found == sorted([(3, 0, 2, 1), (3, 2, 1, 0), (1, 3, 0, 2), (1, 3, 0, 2), (1, 0, 2, 3), (2, 3, 1, 0)])
+
+
+@pytest.mark.parametrize(
+    ("loud", "until", "multiple", "left"),
+    [
+        (1, math.inf, 1.0, 1),
+        (2, math.inf, MULTIPLES[-1], 2),
+        (2, MULTIPLES[3], MULTIPLES[3], 0),
+        (0, 9, 1.0, 0),
+    ],
+)
+def test_penalties_rise_until_one_half_in_twenty_claims_anything(loud, until, multiple, left):
+    """`loud` halves claim an edge below a multiple."""
+    seeds = []
+
+    def fit(tables, stream, times):
+        key = float(tables.first.sum())
+        if key not in seeds:
+            seeds.append(key)
+        return Claims((1,), (), (), ()) if seeds.index(key) < loud and times < until else Claims((), (), (), ())
+
+    found = control_tables(align_tables(chain(10), chain(11)), fit, 20, 3, n_jobs=1)
+    assert (found.halves, found.edges, found.multiple, found.left) == (20, loud, multiple, left)
+    assert (found.gain, found.noise, found.mean, found.refused) == (0, 0, 0, 0)
+
+
+def test_units_bring_other_numbers_of_rows():
+    """Differences of covariances are divided by their standard error, where rows change in number."""
+    rows = chain(12)
+    pool = _Pool(rows, (90, 110), SimpleNamespace())
+    view = _view(rows, slice(0, 1000))
+    for chosen in (np.arange(90), np.arange(40)):
+        n, others = len(chosen), 200 - len(chosen)
+        rest = np.delete(rows, chosen, axis=0)
+        own = rows[chosen]
+        apart = own.T @ own / n - rest.T @ rest / others
+        found = _difference(pool, view, chosen)
+        np.testing.assert_allclose(found, apart / math.sqrt(1 / n + 1 / others))
+        np.testing.assert_allclose(_difference(replace(pool, units=None), view, chosen), apart)
+
+
+def walk(by, settings):
+    """A path of settings, (multiple, instability, changes found, criterion)."""
+    made = _Walk(BaseSettings.order(1.0), None, by, None, 1)
+    line = [SettingMultiples(penalty=multiple) for multiple, *_ in settings]
+    for at, (_, unstable, found, ebic) in zip(line, settings, strict=True):
+        made.seen[at] = Setting(at, 3, (), ebic, instability=unstable, found=found)
+    return made, line
+
+
+@pytest.mark.parametrize(
+    ("unstable", "chosen"),
+    [
+        ((0.2, 0.05, 0.04, 0.0), 1.0),
+        ((0.2, 0.051, 0.04, 0.0), 1.5),
+        ((0.0, 0.0, 0.2, 0.0), 2.0),
+        ((0.0, 0.0, 0.0, 0.06), 1.0),
+        ((0.0, 0.0, 0.0, 0.0), 0.5),
+    ],
+)
+def test_the_least_severe_setting_from_which_on_halves_agree(unstable, chosen):
+    made, line = walk(
+        "stability", [(m, u, 1.0, 0.0) for m, u in zip((0.5, 1.0, 1.5, 2.0), unstable, strict=True)]
+    )
+    assert made._best_of_line(line, "penalty").penalty == chosen
+
+
+@pytest.mark.parametrize(
+    ("ebic", "chosen"),
+    [((5.0, 3.0, 9.0), 1.0), ((2.0, 3.0, 9.0), 1.0), ((1.9, 3.0, 9.0), 0.5), ((9, 9, 1), 2.0)],
+)
+def test_criteria_about_the_same_leave_the_default(ebic, chosen):
+    made, line = walk("ebic", [(m, None, None, own) for m, own in zip((0.5, 1.0, 2.0), ebic, strict=True)])
+    assert made._best_of_line(line, "penalty").penalty == chosen
+    nothing, line = walk("ebic", [(m, None, None, math.inf) for m in (0.5, 1.0, 2.0)])
+    assert nothing._best_aside(line, line[0], "penalty").penalty == 1.0
+
+
+def test_of_stable_settings_aside_the_richest_counts():
+    made, line = walk(
+        "stability", [(0.25, 0.2, 9.0, 0), (0.5, 0.1, 4.0, 0), (1.0, 0.1, 3.0, 0), (2.0, 0.0, 4.0, 0)]
+    )
+    assert made._best_aside(line, line[2], "penalty").penalty in (0.5, 2.0)
+    assert made._best_aside(line, line[3], "penalty").penalty == 2.0
+    assert made._best_aside(line, line[0], "penalty").penalty == 0.25
