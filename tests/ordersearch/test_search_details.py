@@ -14,12 +14,15 @@ from scipy import stats
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch import neighbourhood
 from diffdag.ordersearch import screen as screening
+from diffdag.ordersearch import search as search_module
 from diffdag.ordersearch.blocks import _Judge
+from diffdag.ordersearch.few_rows import SPREAD, log_bayes_factor
 from diffdag.ordersearch.fit import mean_difference
-from diffdag.ordersearch.mechanisms import changed_noise
+from diffdag.ordersearch.mechanisms import changed_means, changed_noise
 from diffdag.ordersearch.neighbourhood import Explored, Neighbourhoods, _above, _put_largest, _Remembered
-from diffdag.ordersearch.parent_sets import Family
-from diffdag.ordersearch.penalty import Inflation
+from diffdag.ordersearch.null_splits import heavy_columns
+from diffdag.ordersearch.parent_sets import Family, first_adjacency
+from diffdag.ordersearch.penalty import Inflation, penalties
 from diffdag.ordersearch.search import (
     Problem,
     _exchanged,
@@ -393,3 +396,104 @@ def test_without_a_suspect_the_first_two_columns_are_a_block():
     chosen[3, 0] = 1
     found = Explored((replace(around, chosen=chosen), around), (), (3,))
     assert screening.make_blocks(found, 3, 4) == ((3, 1),)
+
+
+# Means, and what few rows say
+
+
+@pytest.mark.parametrize(("share", "listed"), [(0.99, True), (1.01, False)])
+@pytest.mark.parametrize("which", range(3))
+def test_hurdles_of_intercepts_are_passed_by_all_three_tests(fit, share, listed, which):
+    level = stats.chi2.sf(2 * (2.0 + 2.1 * math.sqrt(7)), 1)
+    pvalues = [1e-30, 1e-30, 1e-30]
+    pvalues[which] = share * level
+    one, two, both = (SimpleNamespace(value=0.5, stderr=0.1, pvalue=own) for own in pvalues)
+    known = SimpleNamespace(shifts=(one, two), shift=both)
+    study = SimpleNamespace(
+        structure=replace(fit.structure, shifted=frozenset({1})),
+        first=fit.first,
+        second=fit.second,
+        units=None,
+        problem=SimpleNamespace(is_free=False),
+        levels=lambda _: known,
+    )
+    found = list(changed_means(study))
+    assert [own.variable for own in found] == ([fit.first.names[1]] if listed else [])
+    assert all(own.pvalue == pvalues[which] for own in found)
+    assert list(changed_means(study, among=[0])) == []
+    assert (
+        list(changed_means(SimpleNamespace(**{**vars(study), "first": replace(fit.first, mean_rows=0.0)})))
+        == []
+    )
+    free = SimpleNamespace(**{**vars(study), "problem": SimpleNamespace(is_free=True)})
+    assert len(list(changed_means(free))) == 7 * listed
+    one.value = -0.5
+    assert list(changed_means(study)) == []
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.7])
+def test_penalties_of_a_change_are_those_of_its_t_test(factor):
+    made = penalties(40.0, 50.0, 4, 9, factor, change=6.0)
+    for k in range(4):
+        free = 90 - 3 - k
+        t = stats.t.isf(stats.chi2.sf(2 * factor * 6.0, 1) / 2, free)
+        assert made[0, k] == pytest.approx(free / 2 * math.log(1 + t * t / free))
+    usual = penalties(40.0, 50.0, 4, 9, factor)
+    np.testing.assert_allclose(made[1:4], usual[1:4])
+
+
+def test_bayes_factors_are_ratios_of_student_densities():
+    t, free = np.array([[0.1, 1.0, 4.0]]), np.array([[5.0], [30.0]])
+    narrow, wide = stats.t.logpdf(t, free), stats.t.logpdf(t, free, scale=math.sqrt(1 + SPREAD))
+    np.testing.assert_allclose(log_bayes_factor(t**2, free), wide - narrow)
+
+
+@pytest.mark.parametrize("n", [12, 200])
+def test_adjacent_variables_stay_correlated_whatever_is_given(n):
+    table = centred([rows(11, (n, 9))[0]])
+    correlations = np.corrcoef(table, rowvar=False)
+    least = np.abs(correlations)
+    for i, j in itertools.permutations(range(7), 2):
+        for k in set(range(7)) - {i, j}:
+            left = [
+                table[:, a] - table[:, k] * (table[:, a] @ table[:, k]) / (table[:, k] ** 2).sum()
+                for a in (i, j)
+            ]
+            least[i, j] = min(least[i, j], abs(np.corrcoef(left)[0, 1]))
+    found = first_adjacency(correlations, n)
+    assert (found <= least + 1e-9).all()
+    if n < 20:
+        off = ~np.eye(7, dtype=bool)
+        np.testing.assert_allclose(found[off], least[off], atol=1e-9)
+    else:
+        omega = np.linalg.inv(correlations)
+        every = np.abs(omega) / np.sqrt(np.outer(np.diag(omega), np.diag(omega)))
+        off = ~np.eye(7, dtype=bool)
+        np.testing.assert_allclose(found[off], np.minimum(least, every)[off], atol=1e-9)
+
+
+def test_columns_with_an_excess_of_more_than_three_are_heavy():
+    """The kurtosis of a column that is 1 or -1 in a share of the rows, and else 0, is one over the share."""
+    table = np.zeros((600, 2))
+    for column, count in ((0, 102), (1, 98)):
+        table[:count, column] = np.tile([1.0, -1.0], count // 2)
+    assert heavy_columns([table, table], ["a", "b"]) == ["b"]
+
+
+@pytest.mark.parametrize(("most", "free"), [(1e9, False), (-1e9, True)])
+def test_means_settle_an_order_unless_covariances_lose_too_much(monkeypatch, most, free):
+    tables = rows(12, (300, 250), p=4)
+    tables[1][:, 1:] += 2.0
+    options = ModelOptions()
+    problem = search(prepare(align_tables(*tables), options), options).problem
+    assert not problem.is_free
+    monkeypatch.setattr(search_module, "OVERRULED", most)
+    found = search_near(problem, [(3, 2, 1, 0)])
+    assert found.problem.is_free == free
+
+
+def test_widths_of_whitened_means_are_those_of_the_filter(fit):
+    assert fit.mean_width(1) == 1.0
+    assert replace(fit, mean_widths=np.arange(1.0, 8.0), rows=None).mean_width(2) == 3.0
+    ratio = replace(fit, mean_widths=np.ones(7)).mean_width(2)
+    assert replace(fit, mean_widths=np.arange(1.0, 8.0)).mean_width(2) == pytest.approx(3.0 * ratio)
