@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from diffdag import DifferenceDAG, LinearSEM
+from diffdag._base.errors import InputError
 from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch import neighbourhood
 from diffdag.ordersearch import screen as screening
 from diffdag.ordersearch import search as search_module
+from diffdag.ordersearch.adaptive import pseudo_responses
 from diffdag.ordersearch.blocks import _Judge
 from diffdag.ordersearch.few_rows import SPREAD, log_bayes_factor
-from diffdag.ordersearch.fit import mean_difference
+from diffdag.ordersearch.fit import InBlocks, _columns, _order_among, mean_difference
 from diffdag.ordersearch.mechanisms import changed_means, changed_noise
 from diffdag.ordersearch.neighbourhood import Explored, Neighbourhoods, _above, _put_largest, _Remembered
 from diffdag.ordersearch.null_splits import heavy_columns
@@ -477,7 +480,8 @@ def test_columns_with_an_excess_of_more_than_three_are_heavy():
     table = np.zeros((600, 2))
     for column, count in ((0, 102), (1, 98)):
         table[:count, column] = np.tile([1.0, -1.0], count // 2)
-    assert heavy_columns([table, table], ["a", "b"]) == ["b"]
+    for level in (0.0, 5.0):
+        assert heavy_columns([table + level, table], ["a", "b"]) == ["b"]
 
 
 @pytest.mark.parametrize(("most", "free"), [(1e9, False), (-1e9, True)])
@@ -497,3 +501,113 @@ def test_widths_of_whitened_means_are_those_of_the_filter(fit):
     assert replace(fit, mean_widths=np.arange(1.0, 8.0), rows=None).mean_width(2) == 3.0
     ratio = replace(fit, mean_widths=np.ones(7)).mean_width(2)
     assert replace(fit, mean_widths=np.arange(1.0, 8.0)).mean_width(2) == pytest.approx(3.0 * ratio)
+
+
+def newton_by_hand(before, target, steps=3):
+    """Pseudo-responses, written out: the score that is linear in residuals and two functions of them."""
+    slopes = [np.linalg.lstsq(x, y, rcond=None)[0] for x, y in zip(before, target, strict=True)]
+    n, k = [len(y) for y in target], before[0].shape[1]
+    for _ in range(steps):
+        left = [y - x @ b for x, y, b in zip(before, target, slopes, strict=True)]
+        scales = [math.sqrt(own @ own / (len(own) - k - 1)) for own in left]
+        u = np.concatenate([own / s for own, s in zip(left, scales, strict=True)])
+        bell = np.exp(-(u**2) / 2)
+        h = np.column_stack([u, u * bell, bell])
+        h = h - h.mean(axis=0)
+        derivatives = np.column_stack([np.ones_like(u), (1 - u**2) * bell, -u * bell])
+        a = np.linalg.solve(h.T @ h, derivatives.sum(axis=0))
+        psi, slope = h @ a, derivatives @ a
+        parts = [s * own / slope.mean() for s, own in zip(scales, np.split(psi, [n[0]]), strict=True)]
+        parts = [own - own.mean() for own in parts]
+        moves = [np.linalg.lstsq(x, own, rcond=None)[0] for x, own in zip(before, parts, strict=True)]
+        slopes = [b + move for b, move in zip(slopes, moves, strict=True)]
+    wide = [1 + k / own * slope.var() / slope.mean() ** 2 for own in n]
+    return [
+        x @ b + (own - x @ move) * more
+        for x, b, own, move, more in zip(before, slopes, parts, moves, wide, strict=True)
+    ]
+
+
+def test_pseudo_responses_are_three_newton_steps():
+    rng = np.random.default_rng(13)
+    before = [rng.standard_normal((n, 3)) for n in (120, 90)]
+    before = [x - x.mean(axis=0) for x in before]
+    target = [x @ [1.0, -0.5, 0.0] + rng.exponential(size=len(x)) - 1 for x in before]
+    target = [y - y.mean() for y in target]
+    for own, expected in zip(pseudo_responses(before, target), newton_by_hand(before, target), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("column", [0, 2, 3])
+def test_a_problem_is_free_where_no_column_has_a_mean(small, column):
+    assert small.is_free
+    first = small.first.copy()
+    first[-1, column] = first[column, -1] = 5.0
+    pooled = small.pooled.copy()
+    other = replace(small, first=first, pooled=pooled)
+    assert not other.is_free
+    assert other.free.is_free
+    for own, n in ((other.free.first, 300), (other.free.pooled - other.free.first, 250)):
+        assert own[-1, -1] == n
+        assert not own[-1, :-1].any()
+    within = first[:4, :4] - np.outer(first[4, :4], first[4, :4]) / 300
+    np.testing.assert_allclose(other.free.first[:4, :4], within)
+
+
+def test_what_a_fit_knows_of_rows_is_that_of_its_columns():
+    tables, known, widths = rows(14), np.arange(49.0).reshape(7, 7), np.arange(7.0)
+    nested = SimpleNamespace(among=lambda chosen: ("among", chosen))
+
+    @dataclass(frozen=True)
+    class Units:
+        nested: object
+
+    made = _columns([4, 1], tuple(tables), Units(nested), known, widths)
+    for own, table in zip(made["rows"], tables, strict=True):
+        np.testing.assert_array_equal(own, table[:, [4, 1]])
+    assert made["units"].nested == ("among", [4, 1])
+    np.testing.assert_array_equal(made["known_cells"], [[32, 29], [11, 8]])
+    np.testing.assert_array_equal(made["mean_widths"], [4, 1])
+    assert set(_columns([0], None, None, None, None).values()) == {None}
+
+
+def test_an_order_among_some_leaves_the_others_last():
+    assert _order_among(["c", "x", "a"], ["a", "b", "c", "d"]) == [2, 0, 1, 3]
+
+
+def test_a_part_of_a_fit_has_its_own_changes(fit):
+    """Margins and rises are those of changes with both ends in it."""
+    blocks = InBlocks(tuple(() for _ in range(7)), ((0, 1, 2), (3, 4, 5, 6)), 4, 7)
+    told = {(2, 0): 1.5, (3, 0): 2.5, (5, 4): 3.5, (1, 6): 4.5}
+    other = replace(fit, in_blocks=blocks, optimum=replace(fit.optimum, margins=told, rises=told))
+    one, two = other.parts
+    assert (one.optimum.margins, one.optimum.rises) == ({(2, 0): 1.5}, {(2, 0): 1.5})
+    assert two.optimum.margins == {(2, 1): 3.5}
+    assert [own.first.names for own in (one, two)] == [fit.first.names[:3], fit.first.names[3:]]
+    order = [k for k in fit.optimum.best.order if k > 2]
+    assert two.optimum.best.order == tuple(k - 3 for k in order)
+    assert (
+        replace(fit, in_blocks=blocks._replace(blocks=((0, 1, 2, 3, 4, 5, 6),))).parts[0].optimum is fit.optimum
+    )
+    assert fit.parts == [fit]
+
+
+def test_models_too_close_to_singular_are_refused():
+    def chain_of(noise):
+        return LinearSEM(np.diag(np.full(4, 1e3), -1), np.full(5, noise))
+
+    with pytest.raises(InputError, match="too close to singular"):
+        DifferenceDAG().fit_population(chain_of(1.0), chain_of(2.0))
+    weights = np.diag(np.full(4, 0.8), -1)
+    other = weights.copy()
+    other[2, 1] = 0.5
+    result = DifferenceDAG().fit_population(LinearSEM(weights), LinearSEM(other)).result_
+    assert [str(edge) for edge in result.edge_list] == ["X2 -> X3"]
+
+
+def test_intercepts_of_whitened_rows_have_wider_errors(fit):
+    plain = fit.regression(2).shift
+    wide = replace(fit, mean_widths=np.full(7, 3.0), rows=None)
+    narrow = replace(fit, mean_widths=np.full(7, 1.0), rows=None)
+    assert wide.regression(2).shift.stderr == pytest.approx(3 * narrow.regression(2).shift.stderr)
+    assert wide.regression(2).shift.value == pytest.approx(plain.value, rel=1e-6)
