@@ -15,6 +15,8 @@ from diffdag._base.errors import InputError
 from diffdag.tables import em
 from diffdag.tables.adjust import _slopes, _Units
 from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.columns import _first_misfit
+from diffdag.tables.covariates import _category
 from diffdag.tables.degenerate import dependent_columns
 from diffdag.tables.design import FEW_LEVELS, Design, judge_category
 from diffdag.tables.groups import counted
@@ -516,3 +518,106 @@ def test_columns_of_steps_are_filtered_as_they_are():
     column = steps - steps.mean()
     rho = column[1:] @ column[:-1] / (column @ column)
     assert made.coefficients[:, 0].sum() == pytest.approx(rho, abs=0.05)
+
+
+# Tables as they come
+
+
+def test_tables_that_look_transposed_are_told():
+    def table(names, samples):
+        rng = np.random.default_rng(14)
+        return pd.DataFrame(rng.standard_normal((len(names), 4)), columns=samples).assign(gene=names)[
+            ["gene", *samples]
+        ]
+
+    genes, one, two = ["raf", "mek", "erk", "akt"], list("abcd"), list("efgh")
+    with pytest.raises(InputError, match=r"look transposed: their first column, 'gene'.*'raf' and 'mek'"):
+        align_tables(table(genes, one), table(genes[::-1], two))
+    for other in (["raf", "mek", "erk", "p38"], ["raf", "mek", "erk", "erk"]):
+        with pytest.raises(InputError) as said:
+            align_tables(table(other, one), table(genes, two))
+        assert "transposed" not in str(said.value)
+    with pytest.raises(InputError) as said:
+        align_tables(table([*genes, "raf"], one), table([*genes, "raf"], two))
+    assert "transposed" not in str(said.value)
+    shared = table(genes, ["a", "b", "c", "e"])
+    with pytest.raises(InputError) as said:
+        align_tables(table(genes, one), shared.rename(columns={"gene": "symbol"}))
+    assert "transposed" not in str(said.value)
+
+
+@pytest.mark.parametrize(("rows", "flat"), [(20, True), (19, False)])
+def test_one_odd_value_in_twenty_is_rare(rows, flat):
+    table = np.full((rows, 1), 3.0)
+    table[4] = 8.0
+    assert common_values(table, np.zeros(1, int)).flat.tolist() == [flat]
+
+
+def test_filters_have_three_lags_at_most_and_fewer_with_few_rows():
+    rng = np.random.default_rng(15)
+    noise = rng.standard_normal((600, 3))
+    for t in range(5, 600):
+        noise[t] += 0.2 * noise[t - 1] + 0.2 * noise[t - 2] + 0.2 * noise[t - 3] + 0.3 * noise[t - 4]
+    assert make_filter("ar", noise, noise, tuple("abc")).order == 3
+    assert make_filter("ar", noise[:29], noise, tuple("abc")).order <= 2
+    assert make_filter("ar", noise[:20], noise, tuple("abc")).order <= 2
+    with pytest.raises(InputError, match="at least 20 rows"):
+        make_filter("ar", noise[:19], noise, tuple("abc"))
+
+
+def test_a_category_of_one_level_never_varies():
+    def moments(levels, mean):
+        names = ("x", *(f"a={level}" for level in levels))
+        return Moments(names, 12, np.array([0.0, *mean]), 3.0 * np.eye(len(names)), categories={"a": names[1:]})
+
+    one, two = moments("1", [1.0]), moments("12", [0.5, 0.5])
+    assert _category("a", (one, one), ("first", "second"), []) is None
+    columns, compared = _category("a", (two, two), ("first", "second"), [])
+    assert (columns, compared) == (["a=2"], True)
+    with pytest.raises(InputError):
+        _category("a", (one, moments("2", [1.0])), ("first", "second"), [])
+
+
+@pytest.mark.parametrize("gapped", [0, 1])
+def test_pairs_are_known_as_well_as_in_the_table_that_knows_less(gapped):
+    rng = np.random.default_rng(16)
+    both = [rng.standard_normal((60, 3)) for _ in range(2)]
+    both[gapped][:30, 0] = np.nan
+    both[gapped][20:40, 1] = np.nan
+    both[1 - gapped][:3, 2] = np.nan
+    taken = align_tables(*both, missing="em").adjusted.taken
+    shares = []
+    for table, filled in zip(both, taken.filled, strict=True):
+        seen = ~np.isnan(table)
+        known = [[np.mean(seen[:, i] & seen[:, j]) for j in range(3)] for i in range(3)]
+        shares.append(np.array(known) / filled.share)
+    np.testing.assert_allclose(taken.known, np.minimum(np.minimum(*shares), 1.0))
+
+
+def test_rows_without_a_label_belong_to_no_unit():
+    made = frames(n=(60, 60), where=[["u", "v", "w", "t", None, "u"] * 10, ["u", "v", "w", "t"] * 15])
+    made[0].loc[4::6, "x"] += 50.0
+    (found,) = find_nesting(inspect_columns(*made), ["where"])
+    made[0] = made[0].dropna()
+    (without,) = find_nesting(inspect_columns(*made), ["where"])
+    assert (found.share, found.most, found.pvalue) == pytest.approx(
+        (without.share, without.most, without.pvalue)
+    )
+    assert found._replace(share=0, most=0, pvalue=0) == without._replace(share=0, most=0, pvalue=0)
+
+
+def test_text_in_one_table_and_numbers_in_the_other_are_a_fault():
+    texts, numbers = ["lo", "mid", "hi", "no"] * 5, ["1", "2", "3", "4"] * 5
+    for one, two in ((texts, numbers), (numbers, texts)):
+        with pytest.raises(InputError, match="dose"):
+            align_tables(*frames(n=(20, 20), dose=[one, two]))
+    tables = align_tables(*frames(n=(20, 20), dose=[texts, texts]))
+    assert tables.names == ("x", "y", "z")
+
+
+def test_the_first_entry_that_is_no_number():
+    column = pa.chunked_array([["1.5", None, "x"]])
+    assert _first_misfit(column, ".") == (3, "x")
+    assert _first_misfit(pa.chunked_array([[None, "1.5"]]), ".") == (2, "1.5")
+    assert _first_misfit(pa.chunked_array([pa.array([None, None], pa.string())]), ".") == (1, None)
+    assert _first_misfit(pa.chunked_array([["1,5", "1.5"]]), ",") == (2, "1.5")
