@@ -17,12 +17,20 @@ from diffdag.model.regression import regress_jointly
 from diffdag.ordersearch import neighbourhood
 from diffdag.ordersearch import screen as screening
 from diffdag.ordersearch import search as search_module
-from diffdag.ordersearch.adaptive import pseudo_responses
+from diffdag.ordersearch import shape as shape_module
+from diffdag.ordersearch.adaptive import _with_response, pseudo_responses
 from diffdag.ordersearch.blocks import _Judge
-from diffdag.ordersearch.few_rows import SPREAD, log_bayes_factor
+from diffdag.ordersearch.few_rows import SPREAD, Reference, log_bayes_factor, moved
 from diffdag.ordersearch.fit import InBlocks, _columns, _order_among, mean_difference
 from diffdag.ordersearch.mechanisms import changed_means, changed_noise
-from diffdag.ordersearch.neighbourhood import Explored, Neighbourhoods, _above, _put_largest, _Remembered
+from diffdag.ordersearch.neighbourhood import (
+    Explored,
+    Neighbourhoods,
+    _above,
+    _put_largest,
+    _Remembered,
+    explore,
+)
 from diffdag.ordersearch.null_splits import heavy_columns
 from diffdag.ordersearch.parent_sets import Family, first_adjacency
 from diffdag.ordersearch.penalty import Inflation, penalties
@@ -35,8 +43,9 @@ from diffdag.ordersearch.search import (
     search_near,
     search_orders,
 )
-from diffdag.ordersearch.shape import _reversed, negentropies
+from diffdag.ordersearch.shape import _reversed, negentropies, settle_by_shape
 from diffdag.pipeline import ModelOptions, prepare, search
+from diffdag.precision.problem import standardise
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
 
@@ -611,3 +620,95 @@ def test_intercepts_of_whitened_rows_have_wider_errors(fit):
     narrow = replace(fit, mean_widths=np.full(7, 1.0), rows=None)
     assert wide.regression(2).shift.stderr == pytest.approx(3 * narrow.regression(2).shift.stderr)
     assert wide.regression(2).shift.value == pytest.approx(plain.value, rel=1e-6)
+
+
+def test_a_moved_mean_is_averaged_over_sets_of_parents():
+    table = centred([rows(15)[0]])
+    scale = table.std(axis=0)
+    scatter = (table / scale).T @ (table / scale)
+    family = Family.of(scatter, 120, 4, np.array([1, 3, 5]))
+    sets = family.likely(np.array([7]), np.zeros(1))
+    point = np.array([[0.4, -1.0, 0.3, 0.8, 2.5, 0.1, -0.2]]) / scale
+    study = SimpleNamespace(scale=scale)
+    shift, error = Reference._shift(study, sets, point, 3)
+    squares, freedom = moved(sets.regressions, point, 3)
+    weights = np.exp(sets.log_probabilities) * np.exp(log_bayes_factor(squares, freedom)[:, 0])
+    weights /= weights.sum()
+    found, errors = [], []
+    for row, square in zip(sets.regressions.members, squares[:, 0], strict=True):
+        some = sets.regressions.candidates[row]
+        beta = np.linalg.lstsq(table[:, some], table[:, 4], rcond=None)[0]
+        left = point[0, 4] * scale[4] - (point[0, some] * scale[some]) @ beta
+        found.append(left)
+        errors.append(abs(left) / math.sqrt(square))
+    mean = weights @ found
+    assert shift == pytest.approx(mean, rel=1e-4)
+    spread = np.square(errors) + np.square(np.array(found) - mean)
+    assert error == pytest.approx(math.sqrt(weights @ spread), rel=1e-4)
+
+
+def test_exact_models_have_no_errors():
+    weights = np.diag(np.full(3, 0.8), -1)
+    weights[3, 0] = 0.5
+    gain = weights.copy()
+    gain[3] *= 1.5
+    one = LinearSEM(weights, intercepts=np.zeros(4))
+    two = LinearSEM(gain, intercepts=np.array([0.0, 2.0, 0.0, 0.0]))
+    result = DifferenceDAG().fit_population(one, two).result_
+    (change,), (mean,) = result.gain_list, result.mean_list
+    assert (change.variable, change.stderr, change.pvalue) == ("X4", 0.0, None)
+    assert (mean.variable, mean.stderr, mean.pvalue) == ("X2", 0.0, None)
+
+
+@pytest.mark.parametrize(("more", "every"), [(1, True), (-1, False)])
+def test_all_orders_are_compared_while_that_is_little_work(small, monkeypatch, more, every):
+    asked = []
+    for name in ("_compare_all", "_compare_near"):
+        monkeypatch.setattr(shape_module, name, lambda *_, name=name: asked.append(name))
+    tables = rows(16, (300, 250), p=4)
+    monkeypatch.setattr(shape_module, "MOST_VALUES", 550 * 4 * 2**3 + more)
+    optimum = search_orders(small, np.random.default_rng(0), 1)
+    settle_by_shape(optimum, tables, decided=True)
+    settle_by_shape(optimum, tables, decided=True, starts=[(0, 1, 2, 3)])
+    assert asked == ["_compare_all" if every else "_compare_near", "_compare_near"]
+    assert settle_by_shape(optimum, tables, decided=False) is None
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_responses_are_weighted_for_one_variance(small, separate):
+    tables = [(table - table.mean(axis=0)).T for table in rows(17, (300, 250), p=4)]
+    found = read_order(small, (0, 1, 2, 3))
+    found = replace(found, separate=np.full(4, separate))
+    made = [1.5 * tables[0][3] + 0.1 * tables[0][0], 0.7 * tables[1][3]]
+    other = _with_response(small, found, tables, 3, made)
+    scale = np.sqrt(sum((own**2).mean(axis=1) for own in tables) / 2)
+    parts = [other.first, other.pooled - other.first]
+    for own, response, part, n in zip(tables, made, parts, (300, 250), strict=True):
+        lines = np.vstack([own[:3], response]) / scale[:, None]
+        sums = lines @ lines.T
+        left = sums[3, 3] - sums[3, :3] @ np.linalg.solve(sums[:3, :3], sums[:3, 3])
+        unit = left / (n - 3 - 1) if separate else 1.0
+        np.testing.assert_allclose(part[:4, :4], sums / unit, rtol=1e-7, atol=1e-9)
+        assert part[4, 4] == pytest.approx(n / unit)
+    assert other.rules.equal
+    assert np.isinf(other.rules.table[4]).all()
+    np.testing.assert_array_equal(other.rules.table[:4], small.rules.table[:4])
+
+
+def test_strengths_of_neighbours_are_t_values():
+    tables = rows(18, (150, 150))
+    problem = standardise(*(Moments.from_array(table) for table in tables))
+    around = explore(problem, 150, 150, screening.silent).around[0]
+    both = [table - table.mean(axis=0) for table in tables]
+    scale = np.sqrt(sum((own**2).mean(axis=0) for own in both) / 2)
+    both = np.vstack(both) / scale
+    for i in range(7):
+        members = around.of(i)
+        assert members
+        x = both[:, members]
+        inverse = np.linalg.inv(x.T @ x / 300)
+        beta = inverse @ x.T @ both[:, i] / 300
+        left = ((both[:, i] - x @ beta) ** 2).mean()
+        t = beta / np.sqrt(left * np.diag(inverse) / 300)
+        np.testing.assert_allclose(around.strengths[i, : len(members)], t, rtol=1e-3)
+        assert around.variances[i] == pytest.approx(left, rel=1e-4)
