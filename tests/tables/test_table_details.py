@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,14 +14,22 @@ import pytest
 from diffdag._base.errors import InputError
 from diffdag.tables import em
 from diffdag.tables.adjust import _slopes, _Units
-from diffdag.tables.align import align_tables
+from diffdag.tables.align import Tables, align_tables
+from diffdag.tables.columns import _first_misfit
+from diffdag.tables.covariates import _category
 from diffdag.tables.degenerate import dependent_columns
-from diffdag.tables.design import FEW_LEVELS, Design
-from diffdag.tables.inspect import Measures
+from diffdag.tables.design import FEW_LEVELS, Design, judge_category
+from diffdag.tables.groups import counted
+from diffdag.tables.hidden import without_hidden
+from diffdag.tables.inspect import Measures, inspect_columns
 from diffdag.tables.kinds import chance_of_rarity, common_values, kind_of_numbers, orderly
+from diffdag.tables.moments import Moments
+from diffdag.tables.nesting import Nesting, find_nesting
 from diffdag.tables.readers import h5ad
+from diffdag.tables.readers.csv_dialect import _looks_like_data
 from diffdag.tables.readers.files import read_table
 from diffdag.tables.sorting import _counters, _flat_reference, _text_reason
+from diffdag.tables.whiten import Filter, make_filter
 
 
 def frames(seed=0, n=(40, 30), **more):
@@ -380,3 +389,235 @@ def test_parts_that_are_known_count_by_their_rows():
         expected.append(known[upper, lower] * np.sqrt(count))
     found = np.vstack(list(em._known_parts(white, missing)))
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+# Words and limits
+
+
+@pytest.mark.parametrize(
+    ("share", "most", "pvalue", "possible", "nested"),
+    [
+        *((0.05, 0.05, 1e-9, True, True), (0.049, 0.049, 1e-9, True, False), (0.049, 0.2, 1e-9, True, True)),
+        *((0.049, 0.199, 1e-9, True, False), (0.5, 0.5, 1e-3, True, False), (0.5, 0.5, 1e-9, False, False)),
+    ],
+)
+def test_rows_look_nested_where_much_is_explained(share, most, pvalue, possible, nested):
+    assert Nesting("site", 6, share, most, "x", pvalue, True, possible).looks_nested == nested
+
+
+def test_two_values_of_a_column_are_no_units():
+    rng = np.random.default_rng(9)
+    for labels, found in ((["u", "v"], 0), (["u", "v", "w"], 1)):
+        made = frames(n=(60, 60), where=[rng.choice(labels, 60) for _ in range(2)])
+        seen = inspect_columns(*made)
+        assert len(find_nesting(seen, ["where"])) == found
+        assert len(find_nesting(seen, [])) == 0
+
+
+def test_groups_are_counted_up_to_a_dozen():
+    counts = {f"g{k}": k + 1 for k in range(13)}
+    assert counted(dict(list(counts.items())[:12])).endswith("'g11' (12 rows)")
+    assert counted(counts).endswith("'g11' (12 rows) and 1 more")
+    assert counted({"\0": 1}) == "'' (1 row)"
+
+
+def test_columns_of_categories_are_called_by_them():
+    names, mean, scatter = ("x", "a=1", "b"), np.zeros(3), np.eye(3)
+    with pytest.raises(InputError, match="the column 'b' of a category"):
+        Moments(names, 9, mean, scatter, categories={"a": ("a=1", "b")})
+    with pytest.raises(InputError, match="the column 'x' of a category"):
+        Moments(names, 9, mean, scatter, categories={"a": ("a=1", "x", "b")})
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3, 1e6, 1e9])
+def test_times_are_counted_in_seconds_and_their_thousandths(unit):
+    first, last = 631_152_000 * unit, 4_102_444_800 * unit
+    steps = np.array([0.0, 1.0, 3.0, 4.0, 8.0, 9.0])
+    inside = first + steps * (last - first) / 9
+    inside[-1] = last
+    assert kind_of_numbers("a", inside, inside) == "time"
+    for wrong in (inside - 1e-3 * first, inside + 1e-3 * last):
+        assert kind_of_numbers("a", wrong, wrong) == ""
+
+
+@pytest.mark.parametrize(
+    ("header", "delimiter", "data"),
+    [
+        *((["", "1.5", "2"], ",", True), (["", "a", "2"], ",", False), (["x", "1.5", "2"], ",", False)),
+        *((["1,5", "2"], ";", True), (["1,5", "2"], ",", False), (["0", "1", "2"], ",", False)),
+        *((["1", "2", "3"], ",", False), (["0", "1"], ",", True), (["2", "3", "4"], ",", True)),
+        *((["", "0", "1", "2"], ",", False), ([""], ",", False)),
+    ],
+)
+def test_a_header_of_numbers_is_data_unless_it_counts(header, delimiter, data):
+    assert _looks_like_data(header, delimiter) == data
+
+
+def test_a_level_needs_three_rows_on_average():
+    counts = Counter(dict.fromkeys("abcd", 2)), Counter(dict.fromkeys("abcd", 1))
+    levels, compared = judge_category("site", counts, ("first", "second"), [])
+    assert (len(levels), compared) == (3, True)
+    with pytest.raises(InputError, match="4 different values in 11 rows"):
+        judge_category("site", (counts[0], Counter("abc")), ("first", "second"), [])
+    many = Counter({str(k): 9 for k in range(200)})
+    assert len(judge_category("site", (many, many), ("first", "second"), [])[0]) == 199
+    with pytest.raises(InputError, match="too many"):
+        judge_category("site", (many + Counter(["x"] * 9), many), ("first", "second"), [])
+
+
+def test_the_share_of_hidden_causes_is_that_of_their_components():
+    rng = np.random.default_rng(10)
+    score, loads = rng.standard_normal((2, 90, 1)), rng.uniform(0.5, 1.0, (1, 20))
+    first = score[0] @ loads + rng.standard_normal((90, 20)) + 3.0
+    second = 2 * score[1, :60] @ loads + rng.standard_normal((60, 20))
+    found = without_hidden(first, second, 1)
+    centred = first - first.mean(axis=0), second - second.mean(axis=0)
+    pooled = np.vstack(centred)
+    pooled /= np.sqrt((pooled**2).sum(axis=0) / 148)
+    values = np.linalg.svd(pooled, compute_uv=False) ** 2 / 148
+    assert found.share == pytest.approx(values[0] / 20)
+    assert found.count == 1
+    for n1, n2, p, wanted in ((30, 9, 20, 1), (30, 30, 14, 1), (40, 40, 20, 5), (100, 11, 20, 3)):
+        with pytest.raises(InputError):
+            without_hidden(first[:n1, :p], second[:n2, :p], wanted)
+    assert without_hidden(first[:30], second[:12], 3).count == 3
+    assert without_hidden(first[:, :15], second[:, :15], 3).count == 3
+
+
+def test_filters_are_told_by_their_coefficients():
+    names = tuple("abc")
+    own = Filter("own", names, np.array([[0.5, 0.8, 0.2], [0.1, 0.1, 0.0]]))
+    assert "on up to 2 rows before (own coefficients add up to 0.2 to 0.9)" in own.note
+    common = Filter("common", names, np.array([[0.9, 0.5, 0.5]]), ("a",))
+    assert "on up to 1 row before (coefficients add up to 0.5), and by one of their own for 'a'" in common.note
+    assert common.gains == {"a": pytest.approx(0.1), "b": 0.5, "c": 0.5}
+
+
+def test_whitened_tables_keep_two_columns_at_least():
+    """A column of which nothing is left goes, and of two columns none can."""
+    rng = np.random.default_rng(11)
+    tables = []
+    for n in (60, 50):
+        steady = np.cumsum(np.ones(n)) * 3.0 + 1e-12 * rng.standard_normal(n)
+        tables.append(np.column_stack([rng.standard_normal((n, 2)), steady]))
+    made = Tables(tables[0], tables[1], tuple("abc")).whiten("differences")
+    assert made.names == ("a", "b")
+    assert any("'c' does not vary once" in note for note in made.notes)
+    two = Tables(tables[0][:, 1:], tables[1][:, 1:], tuple("bc"))
+    with pytest.raises(InputError, match="fewer than two columns are left"):
+        two.whiten("differences")
+
+
+def test_columns_of_steps_are_filtered_as_they_are():
+    """Clipping would take most of their variance for outliers."""
+    rng = np.random.default_rng(12)
+    steps = np.repeat((rng.random(40) < 0.08) * 9.0, 10) + 0.01 * rng.standard_normal(400)
+    table = np.column_stack([steps, rng.standard_normal((400, 2))])
+    made = make_filter("ar", table, table, tuple("abc"))
+    assert made.kind == "own" or "a" in made.apart
+    column = steps - steps.mean()
+    rho = column[1:] @ column[:-1] / (column @ column)
+    assert made.coefficients[:, 0].sum() == pytest.approx(rho, abs=0.05)
+
+
+# Tables as they come
+
+
+def test_tables_that_look_transposed_are_told():
+    def table(names, samples):
+        rng = np.random.default_rng(14)
+        return pd.DataFrame(rng.standard_normal((len(names), 4)), columns=samples).assign(gene=names)[
+            ["gene", *samples]
+        ]
+
+    genes, one, two = ["raf", "mek", "erk", "akt"], list("abcd"), list("efgh")
+    with pytest.raises(InputError, match=r"look transposed: their first column, 'gene'.*'raf' and 'mek'"):
+        align_tables(table(genes, one), table(genes[::-1], two))
+    for other in (["raf", "mek", "erk", "p38"], ["raf", "mek", "erk", "erk"]):
+        with pytest.raises(InputError) as said:
+            align_tables(table(other, one), table(genes, two))
+        assert "transposed" not in str(said.value)
+    with pytest.raises(InputError) as said:
+        align_tables(table([*genes, "raf"], one), table([*genes, "raf"], two))
+    assert "transposed" not in str(said.value)
+    shared = table(genes, ["a", "b", "c", "e"])
+    with pytest.raises(InputError) as said:
+        align_tables(table(genes, one), shared.rename(columns={"gene": "symbol"}))
+    assert "transposed" not in str(said.value)
+
+
+@pytest.mark.parametrize(("rows", "flat"), [(20, True), (19, False)])
+def test_one_odd_value_in_twenty_is_rare(rows, flat):
+    table = np.full((rows, 1), 3.0)
+    table[4] = 8.0
+    assert common_values(table, np.zeros(1, int)).flat.tolist() == [flat]
+
+
+def test_filters_have_three_lags_at_most_and_fewer_with_few_rows():
+    rng = np.random.default_rng(15)
+    noise = rng.standard_normal((600, 3))
+    for t in range(5, 600):
+        noise[t] += 0.2 * noise[t - 1] + 0.2 * noise[t - 2] + 0.2 * noise[t - 3] + 0.3 * noise[t - 4]
+    assert make_filter("ar", noise, noise, tuple("abc")).order == 3
+    assert make_filter("ar", noise[:29], noise, tuple("abc")).order <= 2
+    assert make_filter("ar", noise[:20], noise, tuple("abc")).order <= 2
+    with pytest.raises(InputError, match="at least 20 rows"):
+        make_filter("ar", noise[:19], noise, tuple("abc"))
+
+
+def test_a_category_of_one_level_never_varies():
+    def moments(levels, mean):
+        names = ("x", *(f"a={level}" for level in levels))
+        return Moments(names, 12, np.array([0.0, *mean]), 3.0 * np.eye(len(names)), categories={"a": names[1:]})
+
+    one, two = moments("1", [1.0]), moments("12", [0.5, 0.5])
+    assert _category("a", (one, one), ("first", "second"), []) is None
+    columns, compared = _category("a", (two, two), ("first", "second"), [])
+    assert (columns, compared) == (["a=2"], True)
+    with pytest.raises(InputError):
+        _category("a", (one, moments("2", [1.0])), ("first", "second"), [])
+
+
+@pytest.mark.parametrize("gapped", [0, 1])
+def test_pairs_are_known_as_well_as_in_the_table_that_knows_less(gapped):
+    rng = np.random.default_rng(16)
+    both = [rng.standard_normal((60, 3)) for _ in range(2)]
+    both[gapped][:30, 0] = np.nan
+    both[gapped][20:40, 1] = np.nan
+    both[1 - gapped][:3, 2] = np.nan
+    taken = align_tables(*both, missing="em").adjusted.taken
+    shares = []
+    for table, filled in zip(both, taken.filled, strict=True):
+        seen = ~np.isnan(table)
+        known = [[np.mean(seen[:, i] & seen[:, j]) for j in range(3)] for i in range(3)]
+        shares.append(np.array(known) / filled.share)
+    np.testing.assert_allclose(taken.known, np.minimum(np.minimum(*shares), 1.0))
+
+
+def test_rows_without_a_label_belong_to_no_unit():
+    made = frames(n=(60, 60), where=[["u", "v", "w", "t", None, "u"] * 10, ["u", "v", "w", "t"] * 15])
+    made[0].loc[4::6, "x"] += 50.0
+    (found,) = find_nesting(inspect_columns(*made), ["where"])
+    made[0] = made[0].dropna()
+    (without,) = find_nesting(inspect_columns(*made), ["where"])
+    assert (found.share, found.most, found.pvalue) == pytest.approx(
+        (without.share, without.most, without.pvalue)
+    )
+    assert found._replace(share=0, most=0, pvalue=0) == without._replace(share=0, most=0, pvalue=0)
+
+
+def test_text_in_one_table_and_numbers_in_the_other_are_a_fault():
+    texts, numbers = ["lo", "mid", "hi", "no"] * 5, ["1", "2", "3", "4"] * 5
+    for one, two in ((texts, numbers), (numbers, texts)):
+        with pytest.raises(InputError, match="dose"):
+            align_tables(*frames(n=(20, 20), dose=[one, two]))
+    tables = align_tables(*frames(n=(20, 20), dose=[texts, texts]))
+    assert tables.names == ("x", "y", "z")
+
+
+def test_the_first_entry_that_is_no_number():
+    column = pa.chunked_array([["1.5", None, "x"]])
+    assert _first_misfit(column, ".") == (3, "x")
+    assert _first_misfit(pa.chunked_array([[None, "1.5"]]), ".") == (2, "1.5")
+    assert _first_misfit(pa.chunked_array([pa.array([None, None], pa.string())]), ".") == (1, None)
+    assert _first_misfit(pa.chunked_array([["1,5", "1.5"]]), ",") == (2, "1.5")

@@ -27,7 +27,7 @@ from diffdag.results.records import Edge, Share
 from diffdag.trust.criterion import extended_bic, instability, order_criterion
 from diffdag.trust.resampling import Resamples
 from diffdag.trust.sensitivity import Setting, SettingMultiples, lost_above, sensitivity_note
-from diffdag.trust.settings_path import ALONG, ASIDE, BaseSettings, _times
+from diffdag.trust.settings_path import ALONG, ASIDE, BaseSettings, _times, sorted_multiples
 
 PAIR = dd.simulate_pair(p=5, neighbours=2, changes=2, weights=(0.7, 1.0), rng=862_500)
 TABLES = PAIR.first.sample(400, rng=1), PAIR.second.sample(351, rng=2)
@@ -470,9 +470,26 @@ def test_settings_are_multiples_of_what_was_chosen(half, share):
 @pytest.mark.parametrize(("grid", "ends"), [(ALONG, (0.4, 2.5)), (ASIDE, (0.25, 4.0))])
 def test_grids_rise_through_the_default_in_steps_of_at_most_two(grid, ends):
     assert (grid[0], grid[-1]) == ends
+    assert sorted_multiples("penalty", grid) == grid
     assert 1.0 in grid
     ratios = [b / a for a, b in itertools.pairwise(grid)]
     assert min(ratios) > 1.1
     assert max(ratios) <= (2.0 if grid is ASIDE else 1.25)
     if grid is ASIDE:
         assert set(ratios) == {2.0}
+
+
+def test_a_choice_in_two_sentences():
+    path = made([[AB], [AB], [AB, BC]], chosen=2)
+    assert path.summary() == (
+        "Chosen by extended BIC: 2 times the default penalty, with 2 edges, not the same as the default. "
+        "The same edge is found from 0.5 to 1 times the default penalty; at 2 times b -> c appears."
+    )
+    stable = replace(
+        path, by="stability", settings=tuple(replace(own, instability=0.05) for own in path.settings)
+    )
+    assert stable.summary().startswith("Chosen by stability: 2 times")
+    wild = replace(stable, settings=tuple(replace(own, instability=0.051) for own in path.settings))
+    assert wild.summary().startswith(
+        "Even the most severe setting tried is not stable, so the default stays. The"
+    )

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import minimize
 
 import diffdag as dd
 from diffdag.model.regression import fit_jointly
 from diffdag.pipeline import ModelOptions, prepare, prepare_moments, search
-from diffdag.results.records import Check, Edge, Share, Ways
+from diffdag.results.records import Check, Claims, Edge, Share, Ways
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
 from diffdag.trust import scatter
 from diffdag.trust.by_unit import _left
 from diffdag.trust.checks import outliers, reversals
 from diffdag.trust.checks.outliers import check_outliers
-from diffdag.trust.checks.residual_view import residual_view
-from diffdag.trust.confidence import COUNTED, CUTOFF, Evidence, Facts, Votes, _stability
-from diffdag.trust.contradictions import compare_remedy
+from diffdag.trust.checks.residual_view import _groups, residual_view
+from diffdag.trust.checks.row_checks import _chance_pairs
+from diffdag.trust.confidence import COUNTED, CUTOFF, Evidence, Facts, Votes, _stability, _votes
+from diffdag.trust.contradictions import compare_remedy, direction_open, hedged
+from diffdag.trust.controls import MULTIPLES, control_tables
 from diffdag.trust.criterion import order_criterion
 from diffdag.trust.explanation import _both_signs, _Conditions, _fit_all, _Listed, _root, _starts_at_zero
+from diffdag.trust.mechanism_tests import _Tail
+from diffdag.trust.permutation import _difference, _Pool, _view
 from diffdag.trust.resampling import Resamples
 from diffdag.trust.scatter import choose_rows, edge_scatters
+from diffdag.trust.sensitivity import Setting, SettingMultiples
+from diffdag.trust.settings_path import BaseSettings, _Walk
+from diffdag.trust.splitting import _neighbours
+from diffdag.trust.stability import expected_false_bound
+from diffdag.trust.support import _claims, _Rows
 
 NAMES = tuple("abcd")
 NONE = _Listed({}, (), False, False, False)
@@ -217,6 +229,7 @@ def test_stable_pairs_are_in_three_of_four_halves():
     assert (stability.stable, stability.cutoff) == (("a -> b",), CUTOFF)
     assert (stability.fits, stability.pairs, stability.failed, stability.varied) == (7, 4, 1, 0)
     assert stability.asked == 20
+    assert stability.expected_false == expected_false_bound(1.0, 6, 0.75, 4)
     assert _stability(some, halves, 16).asked is None
     fewer = Resamples(NAMES, "half", (9, 9), (*found[1:], ()), failed={})
     assert _stability(some, fewer, 20).stable == ()
@@ -336,3 +349,204 @@ def test_reversals_of_a_known_order_are_looked_for_around_it(monkeypatch):
             outside = other.score - other.costs[pair].sum()
             tried.append(best - outside - reversals.block_cost(problem, rest[:at], i, j))
         assert value == pytest.approx(max(tried))
+
+
+# Splits, controls, permutations, settings
+
+
+def test_changed_variables_move_past_each_other():
+    """Of 3, 1 and 2, which stand in this order: the first after the second, and the second before the first."""
+    found = sorted(_neighbours((3, 1, 0, 2), [1, 2, 3]))
+    assert found == sorted([(3, 0, 2, 1), (3, 2, 1, 0), (1, 3, 0, 2), (1, 3, 0, 2), (1, 0, 2, 3), (2, 3, 1, 0)])
+
+
+@pytest.mark.parametrize(
+    ("loud", "until", "multiple", "left"),
+    [
+        (1, math.inf, 1.0, 1),
+        (2, math.inf, MULTIPLES[-1], 2),
+        (2, MULTIPLES[3], MULTIPLES[3], 0),
+        (0, 9, 1.0, 0),
+    ],
+)
+def test_penalties_rise_until_one_half_in_twenty_claims_anything(loud, until, multiple, left):
+    """`loud` halves claim an edge below a multiple."""
+    seeds = []
+
+    def fit(tables, stream, times):
+        key = float(tables.first.sum())
+        if key not in seeds:
+            seeds.append(key)
+        return Claims((1,), (), (), ()) if seeds.index(key) < loud and times < until else Claims((), (), (), ())
+
+    found = control_tables(align_tables(chain(10), chain(11)), fit, 20, 3, n_jobs=1)
+    assert (found.halves, found.edges, found.multiple, found.left) == (20, loud, multiple, left)
+    assert (found.gain, found.noise, found.mean, found.refused) == (0, 0, 0, 0)
+
+
+def test_units_bring_other_numbers_of_rows():
+    """Differences of covariances are divided by their standard error, where rows change in number."""
+    rows = chain(12)
+    pool = _Pool(rows, (90, 110), SimpleNamespace())
+    view = _view(rows, slice(0, 1000))
+    for chosen in (np.arange(90), np.arange(40)):
+        n, others = len(chosen), 200 - len(chosen)
+        rest = np.delete(rows, chosen, axis=0)
+        own = rows[chosen]
+        apart = own.T @ own / n - rest.T @ rest / others
+        found = _difference(pool, view, chosen)
+        np.testing.assert_allclose(found, apart / math.sqrt(1 / n + 1 / others))
+        np.testing.assert_allclose(_difference(replace(pool, units=None), view, chosen), apart)
+
+
+def walk(by, settings):
+    """A path of settings, (multiple, instability, changes found, criterion)."""
+    made = _Walk(BaseSettings.order(1.0), None, by, None, 1)
+    line = [SettingMultiples(penalty=multiple) for multiple, *_ in settings]
+    for at, (_, unstable, found, ebic) in zip(line, settings, strict=True):
+        made.seen[at] = Setting(at, 3, (), ebic, instability=unstable, found=found)
+    return made, line
+
+
+@pytest.mark.parametrize(
+    ("unstable", "chosen"),
+    [
+        ((0.2, 0.05, 0.04, 0.0), 1.0),
+        ((0.2, 0.051, 0.04, 0.0), 1.5),
+        ((0.0, 0.0, 0.2, 0.0), 2.0),
+        ((0.0, 0.0, 0.0, 0.06), 1.0),
+        ((0.0, 0.0, 0.0, 0.0), 0.5),
+    ],
+)
+def test_the_least_severe_setting_from_which_on_halves_agree(unstable, chosen):
+    made, line = walk(
+        "stability", [(m, u, 1.0, 0.0) for m, u in zip((0.5, 1.0, 1.5, 2.0), unstable, strict=True)]
+    )
+    assert made._best_of_line(line, "penalty").penalty == chosen
+
+
+@pytest.mark.parametrize(
+    ("ebic", "chosen"),
+    [((5.0, 3.0, 9.0), 1.0), ((2.0, 3.0, 9.0), 1.0), ((1.9, 3.0, 9.0), 0.5), ((9, 9, 1), 2.0)],
+)
+def test_criteria_about_the_same_leave_the_default(ebic, chosen):
+    made, line = walk("ebic", [(m, None, None, own) for m, own in zip((0.5, 1.0, 2.0), ebic, strict=True)])
+    assert made._best_of_line(line, "penalty").penalty == chosen
+    nothing, line = walk("ebic", [(m, None, None, math.inf) for m in (0.5, 1.0, 2.0)])
+    assert nothing._best_aside(line, line[0], "penalty").penalty == 1.0
+
+
+def test_of_stable_settings_aside_the_richest_counts():
+    made, line = walk(
+        "stability", [(0.25, 0.2, 9.0, 0), (0.5, 0.1, 4.0, 0), (1.0, 0.1, 3.0, 0), (2.0, 0.0, 4.0, 0)]
+    )
+    assert made._best_aside(line, line[2], "penalty").penalty in (0.5, 2.0)
+    assert made._best_aside(line, line[3], "penalty").penalty == 2.0
+    assert made._best_aside(line, line[0], "penalty").penalty == 0.25
+
+
+# Tails, chance, marks
+
+
+def test_far_tails_are_those_of_students_density():
+    for value, freedom in ((60.0, 1e5), (45.0, 900.0), (1e4, 300.0)):
+        start = stats.t.logpdf(value, freedom)
+        rest, _ = quad(lambda x, v=value, f=freedom, s=start: math.exp(stats.t.logpdf(v + x, f) - s), 0, value)
+        exact = -(start + math.log(2 * rest)) / math.log(10)
+        tail = _Tail.of_t(value, freedom)
+        if tail.pvalue < 1e-290:
+            assert tail.evidence == pytest.approx(exact, rel=0.02)
+        else:
+            assert tail.evidence == pytest.approx(exact, rel=1e-6)
+
+
+def test_pairs_of_equal_rows_by_chance():
+    """Of rounded columns: pairs of rows times the chance that each column agrees, over the root of det R."""
+    rng = np.random.default_rng(13)
+    rows = np.round(rng.standard_normal((60, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.4], [0, 0, 1]]))
+    expected = 60 * 59 / 2
+    for column in rows.T:
+        expected *= sum(a == b for a, b in itertools.permutations(column, 2)) / (60 * 59)
+    expected /= math.sqrt(np.linalg.det(np.corrcoef(rows, rowvar=False)))
+    assert _chance_pairs(rows) == pytest.approx(expected)
+    flat = np.column_stack([rows, np.ones(60)])
+    assert _chance_pairs(flat) == pytest.approx(expected)
+    one = np.column_stack([rows[:, 0], np.ones(60)])
+    agree = sum(a == b for a, b in itertools.permutations(rows[:, 0], 2)) / (60 * 59)
+    assert _chance_pairs(one) == pytest.approx(60 * 59 / 2 * agree)
+    assert _chance_pairs(rng.standard_normal((60, 3))) == 0
+    assert _chance_pairs(rows[:1]) == 0
+
+
+def test_variables_that_no_fit_names_have_no_votes():
+    fits = Resamples(NAMES, "bootstrap", (9, 9), ((),) * 4, failed={}, noise=((1,), (1, 2), (), ()))
+    votes = _votes(fits, "noise")
+    assert [votes(name) for name in NAMES] == [(0.0, 4.0), (2.0, 2.0), (1.0, 3.0), (0.0, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("edge", "is_open", "is_hedged"),
+    [
+        (Edge("a", "b"), False, False),
+        (Edge("a", "b", directed=False), True, False),
+        (Edge("a", "b", direction=0.59), True, True),
+        (Edge("a", "b", direction=0.6), False, True),
+        (Edge("a", "b", direction=0.8), False, False),
+        (Edge("a", "b", direction=0.79), False, True),
+        (Edge("a", "b", confidence=0.9, support="unclear"), False, True),
+        (Edge("a", "b", confidence=0.9), False, False),
+    ],
+)
+def test_directions_are_open_or_hedged(edge, is_open, is_hedged):
+    assert (direction_open(edge), hedged(edge)) == (is_open, is_hedged)
+
+
+def test_bounds_of_reversals_are_below_their_costs():
+    tables = chain(14, 80), chain(15, 60)
+    moments = [Moments.from_array(table) for table in tables]
+    none = np.zeros((4, 4), bool)
+    problem = reversals.Problem.from_scatter(moments[0].scatter, moments[1].scatter, 80, 60, False, none, 4)
+    every = reversals.AllOrders(problem)
+    bounds = every._bounds(math.inf)
+    assert len(bounds) == 12
+    closest = math.inf
+    for (i, j), (sets, least) in bounds.items():
+        assert len(sets) == 4
+        for members, bound in zip(sets.tolist(), least.tolist(), strict=True):
+            others = [k for k in range(4) if members >> k & 1]
+            cost = reversals.block_cost(problem, others, i, j)
+            cost += every.before[members] + every.behind[members | 1 << i | 1 << j]
+            assert bound <= cost + 1e-9
+            closest = min(closest, cost - bound)
+    assert closest < 6 * problem.unit
+    some = every._bounds(every.best + 3.0)
+    for pair, (sets, least) in some.items():
+        inside = bounds[pair][1] < every.best + 3.0
+        np.testing.assert_array_equal(sets, bounds[pair][0][inside])
+        np.testing.assert_array_equal(least, bounds[pair][1][inside])
+
+
+def test_a_gain_is_one_claim_about_all_that_causes_explain():
+    rng = np.random.default_rng(16)
+    values = rng.standard_normal((50, 4))
+    rows = _Rows(values, 30, np.array([1.0, 2.0, 4.0, 0.5]), 1.0)
+    edges = [Edge("a", "d"), Edge("b", "d", gain_of="d"), Edge("c", "d", gain_of="d")]
+    slopes = np.array([0.1, -0.2, 0.3]), np.array([0.5, 0.2, 0.3])
+    one, gain = _claims(rows, 3, edges, NAMES, [0, 1, 2], slopes)
+    assert (one.edges, one.causes, one.gain) == ((edges[0],), (0,), False)
+    np.testing.assert_array_equal(one.level, values[:, 0])
+    assert (gain.edges, gain.causes, gain.gain) == ((edges[1], edges[2]), (1, 2), True)
+    level = values[:, :3] @ (slopes[1] * [1.0, 2.0, 4.0] / 0.5)
+    np.testing.assert_allclose(gain.level, level - level.mean())
+
+
+def test_neighbours_that_nothing_orders_are_one_group():
+    result = SimpleNamespace(
+        edge_list=[Edge("a", "c")], unresolved=(), noise_list=[SimpleNamespace(variable="e")], invariant=("x",)
+    )
+    study = SimpleNamespace(difference=result, search_order=tuple("abcdefg"))
+    groups = _groups(study, tuple("abcdefg"))
+    assert [groups[name] for name in "abcdefg"] == [0, 0, 1, 2, 3, 4, 4]
+    layers = SimpleNamespace(invariant=("x", "y"), unresolved=("u",), order=(("a",), ("b", "c")))
+    groups = _groups(SimpleNamespace(difference=layers, search_order=None), tuple("xyuabc"))
+    assert [groups[name] for name in "xyuabc"] == [0, 0, 1, 2, 3, 3]
