@@ -65,7 +65,7 @@ class TestRefused:
             fitted.explain("X1")
 
     def test_a_file_that_does_not_say(self):
-        with pytest.raises(InputError, match=r"the variables that changed themselves are known there, too$"):
+        with pytest.raises(InputError, match=r"look at the variables that changed themselves, in nodes"):
             result(None).explain("Mek")
 
 

@@ -710,12 +710,13 @@ def _margins(problem: Landscape, orders: list[Found], best: Found) -> dict[Edge,
     Nothing where no more has to change then, and chance may be all.
     """
     margins = {edge: _margin(edge, orders, best) for edge in changed_edges(problem, best)}
-    if not any(TIE < margin <= CHANCE for margin in margins.values()):
+    weak = [edge for edge, margin in margins.items() if TIE < margin <= CHANCE]
+    if not weak:
         return margins
     close = {item.order for item in orders if item.score <= best.score + CHANCE}
     own = read_order(problem, best.order).count
     alike = [replace(best, order=order) for order in close if read_order(problem, order).count == own]
-    return {edge: min(margin, _margin(edge, alike, best)) for edge, margin in margins.items()}
+    return margins | {edge: min(margins[edge], _margin(edge, alike, best)) for edge in weak}
 
 
 def _margin(edge: Edge, orders: list[Found], best: Found) -> float:

@@ -108,7 +108,7 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
                 "variables, read the table ",
                 using(Option("transpose", True)),
             )
-        close = [] if group in names else [name for name in names if name.lower() == group.lower()]
+        close = [] if group in names else [name for name in names if str(name).lower() == str(group).lower()]
         hint = f"did you mean '{close[0]}'?" if close else f"{where} {join_names(names)}"
         raise InputError(f"group column '{group}' {problem}; {hint}")
     place = names.index(group)
