@@ -17,7 +17,8 @@ FALSE_EDGES = 0.05
 LONGEST = 1_000_000  # bytes of a text
 LONGEST_LABEL = 200  # characters of what to call a condition
 # What of some options is known.
-CHOICES = {"missing": ("", "drop", "em"), "values": ("sample", "winsorised", "spearman")}
+MISSING = ("", "drop", "em")
+CHOICES = {"missing": MISSING, "values": ("sample", "winsorised", "spearman")}
 # Options that say what columns are, in words; a column has one role.
 ROLES = {"drop": "left out", "adjust": "taken out as a covariate", "cluster": "what rows are nested in"}
 # What can be asked for, and what it is if it is not.

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError, raise_problems
 from diffdag._base.words import join_names, plural
+from diffdag.app.serve.options import MISSING
 from diffdag.results.records import SwitchChange
 from diffdag.tables.align import Tables, align_tables, complete_rows
 from diffdag.tables.degenerate import dependent_columns
@@ -143,6 +145,7 @@ def preview_tables(
     `candidates` for a group column, and `groups` and `choice` of the one looked at; `names` are what the
     conditions are called by themselves.
     """
+    check_option("missing", missing, MISSING)
     asked = roles, missing, labels
     if len(paths) == 2:
         one, two, own = read_pair(paths, names, "", "", "")
