@@ -204,7 +204,7 @@ def test_a_number_is_no_list_of_columns(option):
 
 
 def test_few_permutations_are_refused_wherever_they_are_given():
-    with pytest.raises(InputError, match="19 or more"):
+    with pytest.raises(InputError, match="19 or larger"):
         global_test(TABLE, TABLE + 1, permutations=3)
     assert global_test(TABLE, TABLE * 2, permutations=19).permutations == 19
 
@@ -360,3 +360,18 @@ def test_options_of_any_kind_are_taken_or_refused(name):
         with contextlib.suppress(InputError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             dd.DifferenceDAG(**model).fit(first, second, **data)
+
+
+def test_other_ways_in_refuse_what_they_cannot_take():
+    first, second = np.random.default_rng(0).normal(size=(2, 30, 3))
+    arrays, moments = np.array([1.0, 2.0]), dd.Moments.from_array(first)
+    for call in (
+        lambda: dd.compare_methods(first, second, methods=["order"], limit=arrays),
+        lambda: global_test(first, second, permutations=10**40),
+        lambda: dd.fit_conditions({"a": first, "b": second}, reference=arrays),
+        lambda: dd.Moments.from_csv("table.csv", missing=arrays),
+        lambda: dd.DifferenceDAG().fit_moments(first, moments),
+        lambda: dd.DifferenceDAG().fit_population(first, second),
+    ):
+        with pytest.raises(InputError):
+            call()

@@ -171,7 +171,7 @@ def _comparisons(names: list[str], reference: str | None) -> list[Pair]:
         raise InputError(f"there {'is one condition' if names else 'are no conditions'}; give at least two")
     if reference is None:
         return list(itertools.combinations(names, 2))
-    if reference not in names:
+    if not isinstance(reference, str) or reference not in names:
         raise InputError(named("reference"), f" '{reference}' is not a condition; they are {join_names(names)}")
     return [(reference, name) for name in names if name != reference]
 

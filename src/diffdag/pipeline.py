@@ -852,6 +852,8 @@ def fit_moments(
     adjust: Sequence[str] = (),
 ) -> DifferenceResult:
     """The chain for moments, as far as it needs no rows."""
+    if not (isinstance(first, Moments) and isinstance(second, Moments)):
+        raise InputError("fit_moments takes two Moments, as Moments.from_array makes them; fit takes tables")
     for name in wanted.of_rows:
         raise InputError(named(name), " needs rows, and only moments are known; leave it out")
     prepared = prepare_moments(first, second, options, labels, adjust)
@@ -860,6 +862,8 @@ def fit_moments(
 
 def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> DifferenceResult:
     """Compare two known models: what the method finds with infinitely many rows."""
+    if not (isinstance(first, LinearSEM) and isinstance(second, LinearSEM)):
+        raise InputError("fit_population takes two LinearSEM; fit takes tables")
     if first.names != second.names:
         raise InputError("the two models have different variables, or the same in another order")
     if options.method == "paper":

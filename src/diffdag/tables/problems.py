@@ -146,7 +146,7 @@ def check_same_columns(first: Sequence[str], second: Sequence[str], labels: tupl
 
 def check_missing_option(missing: object, *, pieces: bool = False) -> None:
     """Check the value of ``missing=``, where rows are at hand all at once or come in pieces."""
-    if pieces and missing == "em":
+    if pieces and isinstance(missing, str) and missing == "em":
         raise InputError(
             Option("missing", "em"),
             " needs all rows at once, and these come in pieces; read tables whole, or drop rows with gaps ",

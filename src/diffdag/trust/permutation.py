@@ -38,7 +38,7 @@ from scipy.linalg import qr
 from scipy.linalg.lapack import dormqr
 
 from diffdag._base.arrays import FloatArray, IntArray
-from diffdag._base.checks import check_rng, is_whole
+from diffdag._base.checks import check_fits, check_rng
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, show_progress
@@ -52,7 +52,7 @@ from diffdag.tables.problems import Missing
 # A seed; or the units of the first condition among those of one, and the units whose rows are swapped.
 Draw: TypeAlias = int | tuple[tuple[int, ...], tuple[int, ...]]
 
-LEAST = 19  # permutations
+LEAST = 19  # permutations, for p-values that can be as small as 0.05
 STATISTICS = ("covariance", "regression", "overall")
 MOST_INVERTED = 1000  # variables; with more, only covariances are compared, a block of columns at a time
 _RIDGE = 0.3  # times variables / rows is added to the variances before they are inverted
@@ -108,11 +108,7 @@ def global_test(
     >>> bool(global_test(pair.first.sample(200, rng=1), pair.first.sample(200, rng=2)).pvalue > 0.05)
     True
     """
-    if not is_whole(permutations) or permutations < LEAST:
-        raise InputError(
-            f"permutations must be a whole number, {LEAST} or more, for p-values that can be as small as 0.05; "
-            f"it is {permutations!r}"
-        )
+    check_fits("permutations", permutations, least=LEAST)
     check_rng(rng)
     if isinstance(first, Moments) or isinstance(second, Moments):
         raise InputError("moments cannot be permuted; give the two tables of rows")

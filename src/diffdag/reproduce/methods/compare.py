@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from diffdag._base.arrays import BoolArray
-from diffdag._base.checks import check_jobs, check_number
+from diffdag._base.checks import check_jobs, check_number, is_number
 from diffdag._base.errors import InputError
 from diffdag._base.parallel import collect, run_all
 from diffdag._base.words import plural
@@ -168,7 +168,7 @@ def compare_methods(
     >>> sorted(found.graphs), len(found.edges)
     (['order', 'paper'], 1)
     """
-    if limit != math.inf:
+    if not (is_number(limit) and limit == math.inf):
         check_number("limit", limit, above=0, none_ok=True)
     check_jobs(n_jobs)
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
