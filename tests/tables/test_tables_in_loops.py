@@ -11,8 +11,9 @@ from scipy import stats
 
 from diffdag._base.errors import InputError
 from diffdag._base.words import NAMES_SHOWN
-from diffdag.tables import kinds
+from diffdag.tables import em, kinds
 from diffdag.tables.accumulator import Accumulator
+from diffdag.tables.align import Tables, _explained_words, _gap_note
 from diffdag.tables.coding import TextColumn, check_levels
 from diffdag.tables.design import COINCIDES, _cut, check_in_all, judge_number, make_design, read_labels
 from diffdag.tables.groups import count_groups, counted, find_group, natural, split_groups
@@ -22,7 +23,7 @@ from diffdag.tables.inspect import inspect_columns
 from diffdag.tables.nesting import find_nesting
 from diffdag.tables.readers.batches import _expand
 from diffdag.tables.robust import _positive_definite, _winsorised, mean_ranks
-from diffdag.tables.sorting import notes_of, sort_columns
+from diffdag.tables.sorting import describe_aside, notes_of, sort_columns
 from diffdag.tables.whiten import _Lags, _with_others, make_filter
 
 
@@ -242,6 +243,36 @@ def test_times_at_their_limits():
         assert not kinds._are_times(np.array([20_240_131.0, wrong]))
 
 
+def test_reasons_are_told_one_by_one():
+    rare = np.append(np.zeros(39), 1.0), np.zeros(30)
+    few = np.append(np.zeros(27), [1.0, 2.0, 5.0])
+    tables = frames(
+        11,
+        a=(1.0, 1.0),
+        b=(2.0, 3.0),
+        c=(np.nan, np.nan),
+        d=(np.arange(40), np.arange(30)),
+        e=(["u", "v", "w", "u"] * 10, ["u", "v", "w"] * 10),
+        f=rare,
+        g=(np.zeros(40), few),
+        h=(np.append(few, np.zeros(10)), np.zeros(30)),
+        i=("p", "q"),
+    )
+    seen = inspect_columns(*tables)
+    found = sort_columns(seen)
+    said = describe_aside(found, seen, ("before", "after"))
+    assert said["b"] == "is 2 in before and 3 in after"
+    assert said["i"] == "is 'p' in before and 'q' in after"
+    assert said["e"] == "holds text (3 different values)"
+    chance = "and not enough in the other condition to tell a change from chance"
+    assert said["g"] == f"does not vary in before, {chance}"
+    assert said["h"] == f"does not vary in after, {chance}"
+    assert found.of("first") == ["g"]
+    assert found.of("second") == ["h"]
+    assert set(said) == set("abcdefghi")
+    assert len(set(said.values())) == 9
+
+
 # Texts, groups and designs
 
 
@@ -303,6 +334,11 @@ def test_covariates_of_rows_that_are_used():
         read_labels(sources, ["a", "u"], "u")
     assert read_labels(sources, None, None) is None
     assert read_labels(sources, None, "u").adjust == {}
+    plain, _ = make_design(read_labels(sources, None, "u"), (None, np.array([0, 2])), ("one", "two"))
+    assert [own.shape for own in plain.covariates] == [(6, 0), (2, 0)]
+    other, _ = make_design(read_labels(sources, ["a"], None), (None, None), ("one", "two"))
+    assert [own.shape for own in other.covariates] == [(6, 1), (5, 1)]
+    assert (other.members, other.columns) == (None, ("a",))
     assert _cut("x" * 38) == repr("x" * 38)
     assert _cut("x" * 39) == "a str"
     assert _cut(np.eye(2)) == "a ndarray"
@@ -333,6 +369,151 @@ def test_what_hidden_causes_need_is_told():
         with pytest.raises(InputError, match=f"{columns} variables and {2 * rows} rows; at least 15 and 40"):
             without_hidden(table[:rows, :columns], table[:rows, :columns], None)
     assert without_hidden(table[:20, :15], table[20:, :15], None).count == 0
+
+
+# Gaps
+
+
+def test_coefficients_depend_on_covariances_as_differences_say():
+    rng = np.random.default_rng(12)
+    root = rng.standard_normal((4, 4))
+    covariance, causes, target = root @ root.T + np.eye(4), np.array([2, 0]), 3
+    left, right, variances = em._influences(covariance, causes, target)
+
+    def beta(matrix):
+        return np.linalg.solve(matrix[np.ix_(causes, causes)], matrix[causes, target])
+
+    for i in range(4):
+        for j in range(i + 1):
+            step = np.zeros((4, 4))
+            step[i, j] = step[j, i] = 1e-6
+            slopes = (beta(covariance + step) - beta(covariance - step)) / 2e-6
+            np.testing.assert_allclose(slopes, left @ (step * 1e6) @ right, rtol=1e-5, atol=1e-8)
+    inside = covariance[np.ix_(causes, causes)]
+    noise = covariance[target, target] - beta(covariance) @ inside @ beta(covariance)
+    np.testing.assert_allclose(variances, np.diag(np.linalg.inv(inside)) * noise)
+
+
+def test_information_is_that_of_every_row():
+    """Variances of coefficients by Fisher's information about the covariances of what each row shows."""
+    rng = np.random.default_rng(13)
+    root = rng.standard_normal((3, 3))
+    covariance = root @ root.T + np.eye(3)
+    missing = np.zeros((20, 3), bool)
+    missing[:4, 0] = missing[3:9, 1] = missing[12:15, 2] = True
+    pairs = [(i, j) for i in range(3) for j in range(i, 3)]
+    steps = []
+    for i, j in pairs:
+        step = np.zeros((3, 3))
+        step[i, j] = step[j, i] = 1.0
+        steps.append(step)
+    total = np.zeros((6, 6))
+    for gaps in missing:
+        seen = np.ix_(~gaps, ~gaps)
+        inverse = np.linalg.inv(covariance[seen])
+        turned = [inverse @ step[seen] for step in steps]
+        total += [[np.trace(a @ b) / 2 for b in turned] for a in turned]
+    expected = []
+    order = np.array([1, 2, 0])
+    for k in (1, 2):
+        left, right, variances = em._influences(covariance, order[:k], int(order[k]))
+        for own, variance in zip(left, variances, strict=True):
+            slope = np.array([own @ step @ right for step in steps])
+            expected.append(20 * slope @ np.linalg.solve(total, slope) / variance)
+    found = em.variance_inflation(covariance, missing, [order])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    share = em.information_left(covariance, missing, np.random.default_rng(0))
+    assert 1 / max(expected) < share < 1
+    assert em.information_left(covariance, np.zeros((9, 3), bool), rng) == 1.0
+    assert em.information_left(np.eye(1), missing[:, :1], rng) == 1.0
+
+
+def test_blocks_hold_every_row_once():
+    rng = np.random.default_rng(14)
+    missing = rng.random((200, 5)) < 0.25
+    rows, patterns = [], 0
+    for block in em._blocks(missing):
+        assert block.rows.shape[0] == block.gaps.shape[0] == len(block.counts)
+        for own, gaps, count in zip(block.rows, block.gaps, block.counts, strict=True):
+            assert (own[count:] == 200).all()
+            assert 4 * count > len(own)
+            rows += own[:count].tolist()
+            for row in own[:count]:
+                np.testing.assert_array_equal(np.flatnonzero(missing[row]), gaps)
+            patterns += 1
+    assert sorted(rows) == list(range(200))
+    assert patterns == len(np.unique(missing, axis=0))
+    assert list(em._blocks(missing[:0])) == []
+
+
+def test_changes_are_in_units_of_the_old_covariance():
+    rng = np.random.default_rng(15)
+    root = np.tril(rng.standard_normal((3, 3))) + 2 * np.eye(3)
+    old = np.vstack([rng.standard_normal((2, 3)), root @ root.T])
+    step = np.zeros((3, 3))
+    step[2, 1] = step[1, 2] = 0.5
+    moves = np.array([[0.0, 2.0, 0.0], [0.0, 0.0, -3.0]])
+    for coefficients, matrix, change in ((0 * moves, step, 0.5), (moves, step, 3.0), (moves, 8 * step, 4.0)):
+        new = old + np.vstack([coefficients @ root.T, root @ matrix @ root.T])
+        assert em._change(old, new) == pytest.approx(change)
+
+
+def test_effects_of_a_design_that_depends_on_itself():
+    rng = np.random.default_rng(16)
+    z = rng.standard_normal((30, 2)) * [1.0, 1e4] + [5.0, -3e5]
+    rows = z @ np.array([[1.0, 2.0], [3e-4, 0.0]]) + [7.0, 8.0]
+    design = em._Design.of(np.column_stack([z, z[:, 0], np.full(30, 4.0)]))
+    effects = design.effects(design.fit(rows))
+    np.testing.assert_allclose(em._values(effects, np.column_stack([z, z[:, 0], np.full(30, 4.0)])), rows)
+    np.testing.assert_allclose(effects[[1, 3]], [[0.5, 1.0]] * 2, atol=1e-8)
+    np.testing.assert_array_equal(effects[4], [0, 0])
+    np.testing.assert_allclose(design.basis.T @ design.basis / 30, np.eye(3), atol=1e-12)
+    np.testing.assert_array_equal(em._values(effects, z), np.tile(effects[0], (30, 1)))
+
+
+def test_first_guesses_are_regressions_of_each_column_by_itself():
+    rng = np.random.default_rng(17)
+    z = rng.standard_normal((80, 2))
+    rows = z @ rng.standard_normal((2, 3)) + rng.standard_normal((80, 3)) * [1.0, 5.0, 0.2] + [1.0, 2.0, 3.0]
+    missing = rng.random((80, 3)) < 0.02
+    design = em._Design.of(z)
+    center, scale, coefficients, residuals = em._standardised(np.where(missing, np.nan, rows), missing, design)
+    for j in range(3):
+        own = ~missing[:, j]
+        assert center[j] == pytest.approx(rows[own, j].mean())
+        x = design.basis[own]
+        beta = np.linalg.lstsq(x, rows[own, j] - center[j], rcond=None)[0]
+        left = rows[own, j] - center[j] - x @ beta
+        assert scale[j] == pytest.approx(math.sqrt((left**2).mean()), rel=1e-3)
+        np.testing.assert_allclose(residuals[own, j], left / scale[j], atol=1e-2)
+        assert not residuals[~own, j].any()
+        np.testing.assert_allclose(coefficients[:, j] * scale[j], beta, atol=0.02 * scale[j])
+
+
+def test_what_is_said_of_gaps_and_of_what_is_explained():
+    whole, gapped = np.ones((4, 5)), np.ones((4, 5))
+    gapped[0, 0] = np.nan
+    assert _gap_note([whole, whole]) == []
+    assert _gap_note([whole, gapped])[0].startswith("0.0% and 5.0% of the values are missing")
+    assert _explained_words(["a"], "donor") == "'a' does not vary within 'donor'"
+    both = _explained_words(["a", "b"], "donor", ["age"])
+    assert both == "'a' and 'b' do not vary within 'donor' and at equal 'age'"
+
+
+def test_some_rows_of_tables_keep_their_places():
+    rng = np.random.default_rng(18)
+    first, second = rng.standard_normal((9, 3)), rng.standard_normal((8, 3))
+    tables = Tables(first, second, tuple("abc"), places=(np.arange(10, 19), None), notes=("n",))
+    some = tables.take(np.array([3, 5]), np.array([7, 0, 1]))
+    assert [own.tolist() for own in some.places] == [[13, 15], [7, 0, 1]]
+    np.testing.assert_array_equal(some.first, first[[3, 5]])
+    np.testing.assert_array_equal(some.second, second[[7, 0, 1]])
+    half = tables.halves(1, np.array([0, 2]), np.array([4]))
+    np.testing.assert_array_equal(half.first, second[[0, 2]])
+    np.testing.assert_array_equal(half.second, second[[4]])
+    assert (half.places, half.notes) == ((None, None), ())
+    assert tables.select("abc") is tables
+    np.testing.assert_array_equal(tables.select("ca").second, second[:, [2, 0]])
 
 
 # Paths and sums
