@@ -259,6 +259,16 @@ def test_claims_are_about_some_or_all(found):
     assert set(wide.claims({"a", "d"}).noise) == {"a", "d"}
 
 
+def test_gains_are_claimed_of_those_asked_about(found):
+    changed = np.zeros((4, 4), bool)
+    changed[3, 3] = True
+    gains = Found((0, 1, 2, 3), 0.0, changed, np.zeros(4, bool), np.zeros(4, bool), np.zeros(4))
+    other = replace(found, optimum=replace(found.optimum, best=gains, margins={(3, 0): 9.0, (3, 2): 9.0}))
+    assert other.claims().gain == ("d",)
+    assert other.claims({"a", "b"}).gain == ()
+    assert [own.variable for own in other.difference.gain_list] == ["d"] * bool(other.difference.edge_list)
+
+
 def test_gains_are_effects_if_there_is_one():
     changed = np.zeros((4, 4), bool)
     changed[3, 3] = changed[2, 2] = changed[3, 0] = True

@@ -287,6 +287,15 @@ def test_odds_of_adjacent_variables_are_those_of_drawn_orders():
     assert likely.sum() > 8
 
 
+@pytest.mark.parametrize(("rows", "most"), [(3, 1), (8, 2), (11, 2), (12, 3), (100, 4)])
+def test_there_are_four_rows_for_each_candidate(rows, most):
+    table = np.random.default_rng(19).standard_normal((rows, 5))
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    drawn = parent_sets.draw_orders(table.T @ table, rows, np.random.default_rng(20))
+    assert {len(family.candidates) for family in drawn.families} == {most}
+    assert drawn.masks.shape[1] == 5
+
+
 def test_places_that_are_allowed():
     rng = np.random.default_rng(12)
     first, last = rng.random((2, 200, 4)) < 0.25
@@ -423,6 +432,44 @@ def test_shape_needs_rows_enough_and_values_that_differ():
     assert shape.Shape.of([table, table], 10).enough
     table[different - 1, 1] = table[0, 1]
     assert not shape.Shape.of([table, table], 10).enough
+
+
+@pytest.mark.parametrize(("more", "moved"), [(0, 1), (-1, 0)])
+def test_variables_are_moved_while_that_is_little_work(monkeypatch, more, moved):
+    problem, tables = problem_of(21)
+    optimum, asked = search_orders(problem, np.random.default_rng(0), 1), []
+    monkeypatch.setattr(shape, "MOST_MOVED", 550 * 5**2 + more)
+    monkeypatch.setattr(shape, "MOST_VALUES", 1)
+    monkeypatch.setattr(shape.Shape, "improved", lambda _, order, before: asked.append(order) or order)
+    shape.settle_by_shape(optimum, tables, decided=True)
+    assert len(asked) == moved
+    shape.settle_by_shape(optimum, tables, decided=True, starts=[(4, 3, 2, 1, 0)])
+    assert len(asked) == moved
+
+
+def test_problems_are_in_units_of_both_tables():
+    """Sums around the common mean; without what the means say, around those of each table."""
+    tables = chains(22, (80, 50), 3)
+    one, two = (Moments.from_array(table) for table in tables)
+    before, apart = np.zeros((3, 3), bool), tables[0].mean(axis=0) - tables[1].mean(axis=0)
+    problem = Problem.from_scatter(one.scatter, two.scatter, 80, 50, False, before, 3, difference=apart)
+    scale = np.sqrt((tables[0].var(axis=0) + tables[1].var(axis=0)) / 2)
+    middle = np.vstack(tables).mean(axis=0)
+    wide = [np.column_stack([(table - middle) / scale, np.ones(len(table))]) for table in tables]
+    sums = [own.T @ own for own in wide]
+    np.testing.assert_allclose(problem.first, sums[0], atol=1e-9)
+    np.testing.assert_allclose(problem.pooled, sums[0] + sums[1], atol=1e-9)
+    determinant = np.linalg.slogdet((sums[0] + sums[1]) / 130)[1]
+    assert problem.base == pytest.approx(130 / 2 * determinant)
+    for own, table in zip(problem.moments, tables, strict=True):
+        np.testing.assert_allclose(own.covariance(), np.cov(table / scale, rowvar=False, bias=True), rtol=1e-9)
+        assert own.n == len(table)
+    equal = Problem.from_scatter(one.scatter, two.scatter, 80, 50, True, before, 3, difference=apart)
+    table = problem.rules.table
+    np.testing.assert_allclose(equal.rules.table[4], table[4] - table[1])
+    np.testing.assert_array_equal(table[:, 0], table[:, 1])  # the constant is no predecessor
+    assert table.shape[1] == 4
+    assert np.isinf(problem_of(23)[0].rules.table[4]).all()
 
 
 def test_among_all_orders_those_that_were_met_have_the_same_margins():
