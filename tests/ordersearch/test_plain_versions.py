@@ -13,7 +13,14 @@ from scipy import stats
 from diffdag.ordersearch import few_rows, neighbourhood, null_splits, parent_sets, screen, shape, stand_ins
 from diffdag.ordersearch.adaptive import sharpen
 from diffdag.ordersearch.parent_sets import Family
-from diffdag.ordersearch.search import Problem, read_order, search_orders, weigh_changes
+from diffdag.ordersearch.search import (
+    JointProblem,
+    Problem,
+    correlations,
+    read_order,
+    search_orders,
+    weigh_changes,
+)
 from diffdag.precision.problem import standardise
 from diffdag.tables.moments import Moments
 
@@ -470,6 +477,22 @@ def test_problems_are_in_units_of_both_tables():
     np.testing.assert_array_equal(table[:, 0], table[:, 1])  # the constant is no predecessor
     assert table.shape[1] == 4
     assert np.isinf(problem_of(23)[0].rules.table[4]).all()
+
+
+def test_correlations_of_several_pairs_are_those_of_the_first():
+    one, two = problem_of(24)[0], problem_of(25)[0]
+    pooled = one.pooled[:5, :5]
+    expected = pooled / np.sqrt(np.outer(np.diag(pooled), np.diag(pooled)))
+    np.testing.assert_allclose(correlations(JointProblem((one, two))), expected)
+    joint = JointProblem((one, two))
+    assert (joint.p, joint.base) == (5, pytest.approx(one.base + two.base))
+    assert joint.unit == pytest.approx((one.unit + two.unit) / 2)
+    order = (4, 2, 0, 1, 3)
+    both = [read_order(own, order) for own in (one, two)]
+    said = read_order(joint, order)
+    assert said.score == pytest.approx(sum(own.score for own in both))
+    np.testing.assert_array_equal(said.changed, both[0].changed | both[1].changed)
+    assert [own.score for own in joint.read_along(order)] == [own.score for own in both]
 
 
 def test_among_all_orders_those_that_were_met_have_the_same_margins():

@@ -13,7 +13,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.words import NAMES_SHOWN
 from diffdag.tables import em, kinds
 from diffdag.tables.accumulator import Accumulator
-from diffdag.tables.align import Tables, _explained_words, _gap_note
+from diffdag.tables.align import Tables, _explained_words, _gap_note, align_tables
 from diffdag.tables.coding import TextColumn, check_levels
 from diffdag.tables.design import COINCIDES, _cut, check_in_all, judge_number, make_design, read_labels
 from diffdag.tables.groups import count_groups, counted, find_group, natural, split_groups
@@ -229,6 +229,21 @@ def test_rarity_is_that_of_fishers_test(odd, rows, other):
     table = [[odd, rows - odd], [other, 50 - other]]
     exact = min(1.0, 2 * stats.fisher_exact(table, "less")[1])
     assert kinds.chance_of_rarity(odd, rows, values, 0.0) == pytest.approx(exact)
+
+
+def test_columns_that_pause_are_in_order():
+    pause, drop = np.array([1.0, 2, 2, 3, 4, 5]), np.array([1.0, 3, 2, 4, 5, 6])
+    table = np.column_stack([pause, -pause, drop, np.ones(6)])
+    none = np.zeros(4, int)
+    assert kinds.orderly(table, table, none).tolist() == [0, 1]
+    assert kinds.orderly(table[:5], table, none).size == 0
+    assert kinds.orderly(table, table[:, [2, 1, 0, 0]], none).tolist() == [1]
+
+
+def test_rows_that_are_left_are_counted():
+    first, second = frames(19, (9, 2))
+    with pytest.raises(InputError, match="2 rows of data"):
+        align_tables(first, second, missing="drop")
 
 
 def test_times_at_their_limits():
