@@ -375,3 +375,8 @@ def test_other_ways_in_refuse_what_they_cannot_take():
     ):
         with pytest.raises(InputError):
             call()
+
+
+def test_a_penalty_that_vanishes_divides_nothing():
+    first, second = np.random.default_rng(0).normal(size=(2, 30, 3))
+    assert dd.DifferenceDAG(penalty=5e-324).fit(first, second).result_.edge_list

@@ -101,9 +101,8 @@ def _strict(fit: OrderFit) -> Problem:
     table = penalties(fit.first.n, fit.second.n, p, total, fit.settings.factor)
     inflation, hurdle = fit.settings.inflation, fit.structure.hurdle
     wanted = hurdle(NOISE_A, NOISE_B), hurdle(MEAN_A, MEAN_B)
-    more = [
-        max(1.0, own / float(table[k].mean())) for own, k in zip(wanted, (VARIANCE, INTERCEPT), strict=True)
-    ]
+    means = [max(float(table[k].mean()), 1e-100) for k in (VARIANCE, INTERCEPT)]  # a factor may vanish
+    more = [max(1.0, own / mean) for own, mean in zip(wanted, means, strict=True)]
     raised = Inflation(inflation.change, inflation.variance * more[0], inflation.intercept * more[1])
     return replace(fit.settings, inflation=raised).problem(fit.first, fit.second, fit.problem.before, total)
 
