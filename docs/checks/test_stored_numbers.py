@@ -11,6 +11,7 @@ import gzip
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -157,6 +158,13 @@ class TestPages:
 
     def test_readme(self):
         assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100, "a page, not a book"
+
+    def test_readme_shows_the_demo(self, tmp_path):
+        words = [sys.executable, "-m", "diffdag", "demo"]
+        printed = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        (excerpt,) = re.findall(r"```\n(edge  .*?)```", readme, re.DOTALL)
+        assert [line for line in excerpt.splitlines() if line not in printed.splitlines()] == []
 
     def test_packages(self):
         """The page of packages lists what is asked for, with its bounds."""
