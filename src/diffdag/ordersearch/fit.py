@@ -202,7 +202,7 @@ class Structure:
         return regress_jointly(first, second, *self._joint(i), rows, units)
 
     def joint_fit(self, first: Moments, second: Moments, i: int) -> JointFit:
-        """The same regression without its errors, which take longer than the fit."""
+        """The joint regression of a variable, without standard errors, which take longer than the fit."""
         return fit_jointly(first, second, *self._joint(i))
 
     def _joint(self, i: int) -> tuple[int, list[int], tuple[int, ...], bool, bool]:
