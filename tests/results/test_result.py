@@ -222,7 +222,7 @@ class TestSummary:
     def test_an_edge_whose_ranges_hardly_overlap_says_so_in_the_headline(self) -> None:
         edge = Edge("Raf", "Mek", True, "strengthened", 0.3, 1.0, -0.7, 0.05, confidence=0.9, support="unclear")
         line = make_result(edge_list=(edge,)).summary().splitlines()[0]
-        assert line.endswith(": Raf -> Mek strengthened (ranges hardly overlap)")
+        assert line.endswith(": Raf -> Mek strengthened (ranges hardly overlap, confidence 90%)")
 
     def test_it_stays_within_its_width(self) -> None:
         names = tuple(f"a_rather_long_name_of_a_variable_{k}" for k in range(500))

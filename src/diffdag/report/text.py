@@ -78,14 +78,17 @@ def _claims(
     if strongest.delta is None:
         return words
     lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[direction_open(strongest)]
-    what = fmt.kind_words(strongest.change or "changed")
+    what, doubts = fmt.kind_words(strongest.change or "changed"), []
     if direction_open(strongest):
-        what = "(direction open)"
+        what, doubts = "", ["direction open"]
     elif strongest.support == "unclear":
-        what += f" ({UNCLEAR.short})"
+        doubts = [UNCLEAR.short]
     elif hedged(strongest):
-        what += f" (direction {fmt.percent(strongest.direction)})"
-    return f"{words}{lead}{name(strongest.source)} {arrow} {name(strongest.target)} {what}"
+        doubts = [f"direction {fmt.percent(strongest.direction)}"]
+    if strongest.confidence is not None:
+        doubts.append(f"confidence {fmt.percent(strongest.confidence)}")
+    ends = f"{name(strongest.source)} {arrow} {name(strongest.target)}"
+    return words + lead + " ".join(filter(None, (ends, what, f"({', '.join(doubts)})" if doubts else "")))
 
 
 def _nothing_listed(result: Difference, name: Callable[[str], str]) -> str:

@@ -180,11 +180,27 @@ def as_arrow(table: Any, label: str) -> Any:
     if ended:  # texts end there in what polars hands over, at which it ends the program
         raise InputError(f"the name {ended[0]!a} in the {label} table holds a NUL character; rename the column")
     try:
-        return pa.table(table)
+        arrow = pa.table(table)
     except (pa.ArrowInvalid, TypeError):  # one column, such as a polars Series
         raise InputError(
             f"the {label} table is a {type(table).__name__}, not a table; give one with a name for each column"
         ) from None
+    for k, kind in enumerate(getattr(table, "dtypes", ())):
+        if type(kind).__name__ == "Enum" and not arrow.column(k).type.ordered:  # polars before 2
+            arrow = arrow.set_column(k, arrow.column_names[k], plain_categories(arrow.column(k), ordered=True))
+    return arrow
+
+
+def plain_categories(column: Any, *, ordered: bool) -> Any:
+    """Categories of an Arrow table with levels that are plain text, in an order or in none."""
+    texts = pa.string()
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            chunk.indices, pa.array(chunk.dictionary.to_pylist(), texts), ordered=ordered
+        )
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, type=pa.dictionary(column.type.index_type, texts, ordered=ordered))
 
 
 def is_numeric(column: Any) -> bool:

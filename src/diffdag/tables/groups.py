@@ -15,7 +15,7 @@ import pyarrow as pa
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, join_names, plural, using
-from diffdag.tables.columns import as_arrow, is_missing
+from diffdag.tables.columns import as_arrow, is_missing, plain_categories
 from diffdag.tables.readers.h5ad import Cells, is_anndata
 from diffdag.tables.readers.provenance import mark_group
 
@@ -163,22 +163,12 @@ def _filtered(table: Any, place: int, rows: BoolArray) -> Any:
         if "view" not in str(kind):  # text as polars keeps it, of which Arrow cannot take some rows
             continue
         if pa.types.is_dictionary(kind):
-            rest = rest.set_column(k, rest.column_names[k], _plain_categories(rest.column(k)))
+            rest = rest.set_column(
+                k, rest.column_names[k], plain_categories(rest.column(k), ordered=kind.ordered)
+            )
         else:
             rest = rest.set_column(k, rest.column_names[k], pa.array(rest.column(k).to_pylist()))
     return rest.filter(pa.array(rows))
-
-
-def _plain_categories(column: Any) -> Any:
-    """Categories with levels that are plain text."""
-    chunks = [
-        pa.DictionaryArray.from_arrays(
-            chunk.indices, pa.array(chunk.dictionary.to_pylist(), pa.string()), ordered=column.type.ordered
-        )
-        for chunk in column.chunks
-    ]
-    kind = pa.dictionary(column.type.index_type, pa.string(), ordered=column.type.ordered)
-    return pa.chunked_array(chunks, type=kind)
 
 
 def group_text(value: object) -> str:

@@ -90,7 +90,9 @@ def group_columns(table: Any) -> list[str]:
     for place, (name, column) in enumerate(zip(names, table.columns, strict=True)):
         if counts[name] > 1 or not name or not _may_name_groups(column):
             continue
-        sizes = pc.value_counts(column.drop_null()).field("counts").to_numpy()
+        half = pa.types.is_float16(column.type)  # which not every version of Arrow can count
+        values = (column.cast(pa.float32()) if half else column).drop_null()
+        sizes = pc.value_counts(values).field("counts").to_numpy()
         if 2 <= len(sizes) <= MOST_GROUPS and np.sort(sizes)[-2] >= LEAST_ROWS:
             named = _CONDITION.search(name) is not None
             ranked.append((not named, _holds_numbers(column), len(sizes) != 2, place, name))
