@@ -25,7 +25,7 @@ from record import print_table
 import diffdag as dd
 from diffdag._base.parallel import run_all
 
-SEED = 1_231_000  # constants were chosen on 1_210_000
+SEED = 1_241_000  # 1_231_000 was the first report; constants were chosen on 1_210_000
 P, NEIGHBOURS, CHANGES = 10, 4, 4
 WEIGHTS = (0.4, 1.0)
 HOW, FILLED, KINDS = ("taken out", "left out", "not there"), ("em", "drop", "complete"), ("edge", "any")

@@ -23,7 +23,7 @@ import pandas as pd
 
 import diffdag as dd
 
-SEED, P, ROWS, CHANGES, FACTORS = 2_310_000, 100, 300, 6, 3
+SEED, P, ROWS, CHANGES, FACTORS = 2_330_000, 100, 300, 6, 3
 VARIANCES = 2.0, 0.5, 2.0
 
 

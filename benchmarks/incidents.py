@@ -29,7 +29,7 @@ from record import print_table
 import diffdag as dd
 from diffdag._base.parallel import run_all
 
-SEED = 2_231_000  # settings were chosen on 2_210_000
+SEED = 2_251_000  # 2_231_000 was the first report; settings were chosen on 2_210_000
 P, BEFORE, DURING, WARM_UP = 30, 300, 100, 500
 KINDS = ("quiet", "intercept", "effect", "noise", "gain")
 MEMORIES = ("common", "own")

@@ -30,7 +30,7 @@ import diffdag as dd
 from diffdag._base.parallel import run_all
 from diffdag.model.sem import causal_order
 
-SEED = 1_310_000  # constants were chosen on 1_300_000
+SEED = 1_320_000  # 1_310_000 was the first report; constants were chosen on 1_300_000
 CELLS = [(10, 341), (10, 2_525), (30, 341), (30, 2_525)]
 NEIGHBOURS, LEVEL = 6, 0.05
 Task = tuple[int, int, tuple[int, ...]]
