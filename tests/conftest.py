@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 settings.register_profile("shared machine", deadline=None)  # a busy neighbour is no failure
 settings.load_profile("shared machine")
+# Shells start what runs in the background deaf to Ctrl-C, and programs that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A test belongs to the tier of the machinery that it uses; other tiers are marked in their files.
 TIERS = {"chromium": "browser", "cluster": "dask", "client": "dask", "server": "slow"}
