@@ -316,10 +316,13 @@ def _block_terminal_signals() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker  # noqa: PLC0415
 
+    from joblib.externals.loky.backend import resource_tracker as tracker_of_joblib  # noqa: PLC0415
+
     unheard = {signal.SIGINT, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, unheard)
     try:
-        resource_tracker.ensure_running()  # which joblib does too, and which lets Ctrl-C through again
+        for tracker in (resource_tracker, tracker_of_joblib):  # starting one later lets Ctrl-C through again
+            tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, unheard)
         yield
     finally:
