@@ -416,8 +416,9 @@ class TestProgram:
     def _same_signals(self):
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.getsignal(number) for number in numbers}
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGHUP, signal.SIGTERM):  # in the background, and where coverage is measured
+            signal.signal(number, signal.SIG_DFL)
         yield
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -54,14 +54,6 @@ def kills(benchmarks):
     return benchmarks["kills"]
 
 
-@pytest.fixture
-def _terminal():
-    """Let Ctrl-C be heard by programs started here, also where the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def wait_until(test, process, seconds=300):  # on a busy machine
     end = time.monotonic() + seconds
     while not test():
@@ -169,7 +161,6 @@ def test_a_server_killed_with_resamples_at_work(kills, tmp_path, monkeypatch, re
     assert [path.name for path in (tmp_path / "tmp").iterdir() if path.name.startswith("diffdag")] == []
 
 
-@pytest.mark.usefixtures("_terminal")
 def test_ctrl_c_in_a_terminal_reaches_all_processes(kills, tmp_path):
     """Also those that have just begun to import what they need."""
     kills.write_tables(tmp_path, SEED + 1)
