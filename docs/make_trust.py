@@ -35,7 +35,7 @@ BENCHMARKS = (
     "conditions", "settings", "support",
 )  # fmt: skip
 # Benchmarks with a seed of their own, or none.
-OTHER_SEEDS = {"worlds": ", seed 871000", "null_halves": "", "real_confidence": ""}
+OTHER_SEEDS = {"worlds": ", seed 873100", "null_halves": "", "real_confidence": ""}
 RELIABILITY = {"worlds report pair": "confidence", "worlds report arrow": "direction"}
 
 
