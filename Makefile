@@ -44,9 +44,12 @@ $(VENV)/.runtime: pyproject.toml $(CORE) | $(VENV)/bin/python $(COMPILER)
 	$(BIN)/python $(PIP) --editable '.[serve]'
 	@touch $@
 
-# The tools of the build stay, so that only what has changed is compiled again.
+# The tools of the build, which some tests use too.
+BUILD = nanobind scikit-build-core $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
+
+# They stay, so that only what has changed is compiled again.
 $(VENV)/.dev: pyproject.toml $(CORE) | $(VENV)/bin/python $(COMPILER)
-	$(BIN)/python $(PIP) nanobind scikit-build-core $(if $(shell command -v cmake),,cmake) $(if $(shell command -v ninja),,ninja)
+	$(BIN)/python $(PIP) $(BUILD)
 	$(BIN)/python $(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@ $(VENV)/.runtime
 
@@ -69,7 +72,7 @@ quick: $(VENV)/.dev
 other: OTHER = build/$(shell $(PYTHON) -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 other: | $(COMPILER)
 	$(PYTHON) -m venv $(OTHER)
-	$(OTHER)/bin/python $(PIP) --editable '.[dev]'
+	$(OTHER)/bin/python $(PIP) $(BUILD) --editable '.[dev]'
 	$(OTHER)/bin/python $(PYTEST) -m "not slow"
 
 # What users install is old, the tools of the tests are new. Old releases warn of what new ones do.
@@ -80,7 +83,7 @@ lowest: | $(COMPILER)
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --no-build --python $(LOWEST)/bin/python \
 	  --extra cells --extra compare --extra dask --extra graphs --extra plots --extra polars --extra serve \
 	  --output-file $(LOWEST)/lowest.txt pyproject.toml
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --constraint $(LOWEST)/lowest.txt $(BUILD) --editable '.[dev]'
 	$(LOWEST)/bin/python $(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 dist: $(VENV)/.dev

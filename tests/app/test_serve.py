@@ -161,11 +161,13 @@ def until(test, seconds=60):
 
 
 def children_of(pid):
-    # -ww: whole lines, whatever the width of the terminal.
-    command = ["ps", "-e", "-ww", "-o", "pid=,ppid=,args="]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
-    return [int(row[0]) for row in rows if int(row[1]) == pid and "diffdag.app.serve.worker" in row[-1]]
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            parent = (folder / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            if int(parent) == pid and b"diffdag.app.serve.worker" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 def alive(pid):
