@@ -56,6 +56,7 @@ def check_reversals(fit: Fit) -> Check | None:
         np.zeros((len(names),) * 2, bool),
         len(fit.names),
         fit.settings.factor if fit.method == "order" else 1.0,
+        gains=bool(fit.difference.gain_list),  # to look for them takes most of the time
     )
     saved = AllOrders(problem).saved() if few else _saved_nearby(problem, fit)
     pair = max(saved, key=lambda key: saved[key], default=None)
