@@ -45,7 +45,8 @@ SOURCES = {
 def by(name: str, run: dict[str, Any] | None = None) -> str:
     """The command, date and commit of a run, of a benchmark or, without one, of `diffdag reproduce`."""
     if run is None:
-        when = max(json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))["made"])
+        made = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))["made"]
+        when = "; ".join(dict.fromkeys("; ".join(made).split("; ")))
     else:
         when = f"{run['date']}, commit {run['commit']}"
     return f"{SOURCES[name]}, {when}"
@@ -75,8 +76,13 @@ def cells() -> list[str]:
     sums = pd.read_csv(RUNS / "sachs-summary.csv").set_index("method").loc["order"]
     run = make_trust.newest()["real_confidence sachs"]
     stated = [
-        f"- Stated was a {word} of {percent(mean)} on average; of {count} such {what} {percent(right)} agreed"
-        for word, (what, count, mean, right, _) in zip(("confidence", "direction"), run["rows"], strict=True)
+        f"- Stated was a {word} of {percent(mean)} on average; of {count} {what} {percent(right)} agreed"
+        for word, what, (_, count, mean, right, _) in zip(
+            ("confidence", "direction"),
+            ("such pairs", "such arrows, which are those that no moved range may explain,"),
+            run["rows"],
+            strict=True,
+        )
     ]
     return [
         f"**On proteins in single cells**, all pairs of nine conditions (Sachs et al. 2005; {by('sachs')}):",

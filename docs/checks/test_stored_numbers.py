@@ -240,6 +240,8 @@ class TestRuns:
         packaged = Path(experiment.__code__.co_filename).with_name("figure4-half.csv")
         assert packaged.read_bytes() == (RUNS / "figure4-half.csv").read_bytes()
         assert re.search(r"\(5\), [\d,]+ \(10\), [\d,]+ \(15\); nine in ten with", measured_text())
+        half, ninety = re.findall(r"([\d,]+) \(10\)", measured_text())
+        assert f"exact with {half} rows per table and nine in ten with {ninety}" in text("faq.md")
 
     def test_files_are_safe_to_share(self):
         stored = [path for path in RUNS.rglob("*") if path.suffix in {".csv", ".json", ".svg"}]

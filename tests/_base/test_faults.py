@@ -195,7 +195,7 @@ class TestJournal:
 
         monkeypatch.setattr("diffdag.conditions.search_jointly", search)
         capsys.readouterr()
-        refusal = "resamples-bootstrap.journal: a run with other settings, or on other data, was begun here"
+        refusal = "resamples-bootstrap.journal: a run with other settings, or on other data, was kept here"
         for other, message in (
             ([], "all is well so far"),
             (["--penalty", "3"], refusal),

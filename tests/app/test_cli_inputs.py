@@ -42,7 +42,7 @@ REFUSED = {
     ),
     "one group": (
         ["t.csv", "--group", "g", "--first", "u"],
-        "only one group of column 'g' is given; give --first and --second, two of 'u'",
+        "only one group of column 'g', 'u', is given; give --first and --second, two of 'u'",
     ),
     "twice the same": (["t.csv", "--group", "g", "--first", "u", "--second", "u"], "group 'u' is chosen twice"),
     "folder": (["many", "--group", "g"], "--group splits the rows of one table, which 'many' is not"),

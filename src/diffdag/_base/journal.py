@@ -84,9 +84,9 @@ class Journal:
             ) from None
         if not same:
             raise InputError(
-                f"{self.path}: a run with other settings, or on other data, was begun here; give another ",
+                f"{self.path}: a run with other settings, or on other data, was kept here; give another ",
                 Option("journal"),
-                ", or remove the file to begin anew",
+                ", or remove the journals in this folder to begin anew",
             )
         return whole
 

@@ -75,7 +75,8 @@ def run(arguments: Sequence[str]) -> int:
     except _UsageError as error:
         message = error.format_message().rstrip(".")
         hint = "names with spaces need quotes: --drop 'Sample ID'; " if "extra argument" in message else ""
-        say(f"error: {message}; {hint}see diffdag --help")
+        command = error.ctx.command_path if error.ctx else "diffdag"
+        say(f"error: {message}; {hint}see {command} --help")
     except MemoryError:
         say("error: memory ran out; close other programs, or take fewer rows or columns (--columns, --drop)")
     except ValueError as error:

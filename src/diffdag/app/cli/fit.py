@@ -77,6 +77,7 @@ def fit(
 ) -> None:
     """Estimate what changed between tables A and B. Settings left out are chosen from the data."""
     check_folder(out)
+    _check_roles(inputs.group, model)
     if coordinates is not None and out is None:
         refuse("--coordinates is for the report's view of the brain; say where the report goes with --out")
     places = _coordinates(coordinates)
@@ -108,6 +109,14 @@ def fit(
     if inputs.alphabetical:
         result = replace(result, notes=(*result.notes, _by_alphabet(*called)))
     _deliver(result, out, as_json=json, coordinates=places)
+
+
+def _check_roles(group: str | None, model: dict[str, Any]) -> None:
+    """Refuse the column that names the conditions in another role."""
+    for name in ("adjust", "cluster"):
+        given = model[name]
+        if group is not None and group in ([given] if isinstance(given, str) else given or []):
+            refuse(f"--{name} names '{group}', by which --group splits the rows; leave it out there")
 
 
 def _by_alphabet(first: str, second: str) -> str:

@@ -142,7 +142,8 @@ def _two_groups(
     counts = count_groups(table, group)
     if len(named) == 1:
         refuse(
-            f"only one group of column '{group}' is given; give --first and --second, two of {counted(counts)}"
+            f"only one group of column '{group}', {named[0]!r}, is given; give --first and --second, two of "
+            f"{counted(counts)}"
         )
     if not named and len(counts) != 2:
         refuse(

@@ -42,5 +42,5 @@ def moments(
     carried = named["adjust"] or []
     count = len(streamed.moments.column_names()) - len(carried)
     more = f", {plural(len(carried), 'covariate')}" if carried else ""
-    print(f"{streamed.moments.n:,} rows, {count} variables{more}")
+    print(f"{streamed.moments.n:,} row{'s' * (streamed.moments.n != 1)}, {plural(count, 'variable')}{more}")
     cli.print_files([path])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from diffdag._base.words import plural
 from diffdag.app.cli.app import app, check_folder, print_files, refuse, split_numbers
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def simulate(
     frames["truth.csv"] = _truth(pair)
     texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()}
     files = write_together(out, texts)
-    print(f"{p} variables, {samples} rows in each table, {len(pair.edges)} changed edges")
+    print(f"{p} variables, {plural(samples, 'row')} in each table, {plural(len(pair.edges), 'changed edge')}")
     print_files(files)
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cholesky
 from scipy.special import gammaln, stdtr
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.words import join_names, option_words
+from diffdag._base.words import join_names, option_words, plural
 from diffdag.model.regression import equal_variances
 from diffdag.results.records import Check
 from diffdag.tables.moments import Moments
@@ -51,7 +51,7 @@ def check_size(fit: Fit) -> Check:
             "reliably (the paper's Theorem 4)"
         )
     else:
-        why = f"regressions on up to {ordered - 1} variables want at least {fewest}"
+        why = f"regressions on up to {plural(ordered - 1, 'variable')} want at least {fewest}"
     says = (
         f"{rows} rows in the smaller table are few for {p} variables: {why}; only strong changes can be "
         "found, so take absent ones for unknown, and get more rows or compare fewer variables"
