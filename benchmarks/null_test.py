@@ -6,7 +6,7 @@
 
 Models come from the paper's generator, without the epsilon filter; Student's noise has 5 degrees of freedom.
 Both tables of a set come from models with the same effects and noise variances, and have different means.
-Seeds 862000 to 862999 were looked at while the statistics were being chosen; 870000 is for the report.
+Seeds 862000 to 862999 were looked at while the statistics were being chosen; 2870000 is for the report.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def power(sets, seed):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("null", "power"))
-    parser.add_argument("--seed", type=int, default=870_000)
+    parser.add_argument("--seed", type=int, default=2_870_000)
     parser.add_argument("--sets", type=int, default=500, help="without changes; two fifths of it with changes")
     options = parser.parse_args()
     if options.only != "power":

@@ -1,6 +1,6 @@
 """Default settings against those chosen from the data by extended BIC or by stability.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/settings.py [--sets 100] [--seed 870000] [--fits 20]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/settings.py [--sets 100] [--seed 2870000] [--fits 20]
         [--only order,paper] [--cases 3] [--jobs N]
 
 Pairs of the paper's models with 6 neighbours: p = 10 with 341 and 2525 rows, and a fifth as many with p = 30
@@ -53,7 +53,7 @@ def trial(task, seed, method, fits):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=100, help="data sets with changes, and as many without")
-    parser.add_argument("--seed", type=int, default=870_000)
+    parser.add_argument("--seed", type=int, default=2_870_000)
     parser.add_argument("--fits", type=int, default=20, help="halves a setting; 0 leaves stability out")
     parser.add_argument("--only", default="order,paper", help="methods")
     parser.add_argument("--cases", type=int, default=len(CASES), help="how many of the three cases")

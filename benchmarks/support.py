@@ -29,7 +29,7 @@ from diffdag.results.records import SUPPORTS
 from diffdag.tables.align import Tables, align_tables
 from diffdag.trust.support import read_edges
 
-SEED = 870_000
+SEED = 2_870_000
 P, NEIGHBOURS = 10, 4
 CONSTANTS = 20_000  # rows from which the level and the spread of each variable are taken
 BENDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
