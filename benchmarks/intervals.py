@@ -20,9 +20,10 @@ from record import print_table
 from scipy import stats
 
 import diffdag as dd
-from diffdag.model.regression import regress_jointly
+from diffdag.pipeline import ModelOptions, prepare, search
+from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
-from diffdag.trust.splitting import Structure
+from diffdag.trust.splitting import split_rows
 
 SEED = 2_870_000
 ROWS = 10**9
@@ -41,29 +42,35 @@ def one(setting, seed, number):
     p, neighbours, n, options = setting
     rng = np.random.default_rng([seed, SETTINGS.index(setting), number])
     pair = dd.simulate_pair(p, neighbours=neighbours, rng=rng, **options)
-    tables = pair.first.sample(n, rng), pair.second.sample(n, rng)
-    split = dd.DifferenceDAG(n_jobs=1, rng=number, intervals="split").fit(*tables).result_
-    plain = dd.DifferenceDAG(n_jobs=1).fit(*tables).result_
+    samples = pair.first.sample(n, rng), pair.second.sample(n, rng)
     exact = [
-        Moments(split.variables, ROWS, np.zeros(p), s.covariance() * ROWS) for s in (pair.first, pair.second)
+        Moments(pair.first.names, ROWS, np.zeros(p), s.covariance() * ROWS) for s in (pair.first, pair.second)
     ]
-    return [list(covered(result, pair, exact)) for result in (split, plain)]
+    model, tables = ModelOptions(rng=number, n_jobs=1), align_tables(*samples)
+    answers = []
+    for intervals, rows in (("split", split_rows(tables, number)[0]), (None, tables)):
+        result = dd.DifferenceDAG(n_jobs=1, rng=number, intervals=intervals).fit(*samples).result_
+        structure = search(prepare(rows, model), model).structure
+        answers.append(list(covered(result, structure, pair, exact)))
+    return answers
 
 
-def covered(result, pair, exact):
-    structure, names = Structure.of(result), result.variables
+def covered(result, structure, pair, exact):
+    """Right, true change covered, coefficient covered, of each directed edge."""
+    limits = {
+        (edge.source, edge.target): edge.delta
+        for i in structure.touched
+        for edge in structure.edges(i, *[structure.regression(*exact, i)] * 2)
+    }
     for edge in result.edge_list:
         if not edge.directed:
             continue
-        i, j = names.index(edge.target), names.index(edge.source)
-        earlier = list(structure.order[: structure.order.index(i)])
-        fit = regress_jointly(*exact, i, earlier, structure.causes[i], i in structure.separate)
-        limit = float((fit.first - fit.second)[earlier.index(j)])
+        ends = edge.source, edge.target
+        i, j = pair.first.names.index(edge.target), pair.first.names.index(edge.source)
         true = float(pair.first.weights[i, j] - pair.second.weights[i, j])
         low = edge.delta - 1.96 * edge.stderr if edge.low is None else edge.low
         high = edge.delta + 1.96 * edge.stderr if edge.high is None else edge.high
-        right = (edge.source, edge.target) in pair.edges
-        yield right, low <= true <= high, low <= limit <= high
+        yield ends in pair.edges, low <= true <= high, low <= limits[ends] <= high
 
 
 def share(flags):

@@ -23,6 +23,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from record import print_table
@@ -43,8 +44,8 @@ TIMES = [(10, 341, None), (10, 2525, None), (30, 1000, 8), (50, 1000, 20), (100,
 class WithoutGains(ModelOptions):
     """The default, but that no factor multiplies all effects on a variable."""
 
-    def order_settings(self, callback: object) -> OrderSettings:
-        return replace(super().order_settings(callback), gains=False)
+    def order_settings(self, *arguments: Any) -> OrderSettings:
+        return replace(super().order_settings(*arguments), gains=False)
 
 
 def fit(first: dd.Moments, second: dd.Moments, *, gains: bool = True) -> dd.DifferenceResult:
