@@ -441,6 +441,15 @@ def test_one_column_is_no_table():
         align_tables(series, series)
 
 
+def test_moments_and_models_are_sent_where_they_belong():
+    pair = dd.simulate_pair(3, neighbours=1, rng=0)
+    with pytest.raises(InputError, match="the first table is a LinearSEM; models go to fit_population"):
+        align_tables(pair.first, pair.second)
+    moments = dd.Moments.from_array(pair.first.sample(9, 0))
+    with pytest.raises(InputError, match="the first table is a Moments; moments go to fit_moments"):
+        align_tables(moments, moments)
+
+
 @pytest.mark.parametrize("word", ["", "NA", "#N/A", "#NV", "-", ".", "#DIV/0!", "k.A."])
 def test_what_people_write_for_missing(tmp_path, word):
     path = tmp_path / "a.csv"

@@ -172,10 +172,10 @@ def as_arrow(table: Any, label: str) -> Any:
     if type(table).__module__.startswith("polars.") and hasattr(table, "collect"):
         table = table.collect()
     if not hasattr(table, "__arrow_c_stream__"):
-        raise InputError(
-            f"the {label} table is a {type(table).__name__}; "
-            "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
-        )
+        kind = type(table).__name__
+        other = {"Moments": "moments go to fit_moments", "LinearSEM": "models go to fit_population"}.get(kind)
+        wanted = "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
+        raise InputError(f"the {label} table is a {kind}; {other or wanted}")
     ended = [name for name in getattr(table, "columns", ()) if isinstance(name, str) and "\0" in name]
     if ended:  # texts end there in what polars hands over, at which it ends the program
         raise InputError(f"the name {ended[0]!a} in the {label} table holds a NUL character; rename the column")
