@@ -5,7 +5,7 @@ r"""Directed and skeleton F1 of methods on the pairs on which their settings wer
     python benchmarks/comparators.py dci-c dci-fc dci-k --pairs 100
 
 Unfiltered pairs of the paper's generator, p = 10, 6 neighbours. Settings were chosen on seeds 820000 to 829999,
-each file in src/diffdag/comparators says on which and what was tried; reports (`diffdag reproduce`) use others.
+docs/dev/constants.md says on which and what was tried; reports (`diffdag reproduce`) use others.
 """
 
 from __future__ import annotations

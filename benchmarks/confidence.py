@@ -26,12 +26,14 @@ from scipy import stats
 from scipy.optimize import minimize
 
 import diffdag as dd
-from diffdag.pipeline import ModelOptions, prepare, search
+from diffdag.pipeline import ModelOptions, assess, prepare, search
 from diffdag.refits import resample_fits
+from diffdag.results.records import Edge
 from diffdag.tables.align import align_tables
 from diffdag.trust import confidence as curves
-from diffdag.trust.confidence import Evidence, add_confidence
+from diffdag.trust.confidence import Evidence, Facts, add_confidence
 from diffdag.trust.false_edges import control_false_edges
+from diffdag.trust.options import Assessment
 
 SEED = 870_000
 SPREAD = tuple(np.linspace(0.5, 2.0, 16))
@@ -41,7 +43,7 @@ SECTIONS = {
     "p10": (200, 100, "p = 10, 6 neighbours, n = 341, the paper's changes"),
     "p30": (200, 30, "p = 30, 20 neighbours, n = 1000, 2 % changes"),
 }
-COLUMNS = ("set", "kind", "plain", "varied", "confidence", "reported", "in_fdr", "right", "pair_right")
+COLUMNS = ("set", "kind", "odds", "steady", "confidence", "reported", "in_fdr", "right", "unsettled", "failed")
 LEAST = -2.2  # constants are chosen on log-odds of at least this, a tenth of the fits, and on what is reported
 BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0001)
 
@@ -87,20 +89,25 @@ def one(section, seed, number, fits):
     rng = np.random.default_rng([seed, list(SECTIONS).index(section), number])
     tables, edges, noise, mean = draw(section, rng)
     rows = tables.first, tables.second
-    fit = search(prepare(tables, ModelOptions()), ModelOptions())
+    options = ModelOptions()
+    prepared = prepare(tables, options)
+    found = assess(search(prepared, options), prepared, tables, options, Assessment())
     drawn, split = (
         resample_fits(
             *rows, fits=count, kind=kind, varied=kind == "bootstrap", model=dd.DifferenceDAG(rng=number)
         )
         for count, kind in ((fits, "bootstrap"), (2, "half"))
     )
-    result = add_confidence(fit.difference, drawn, split, fits)
+    result = add_confidence(found, drawn, split, fits)
     kept = control_false_edges(result, 0.05)
     return list(claims(number, result, kept, drawn, edges, noise, mean))
 
 
 def claims(number, result, kept, drawn, edges, noise, mean):
-    """Rows: kind, log-odds among plain and varied fits, the probability stated, and whether it is right."""
+    """Rows: kind, log-odds among fits, facts, the probability stated, and whether it is right.
+
+    A change that is not reported has what the curves say of one that is settled, in the direction of most fits.
+    """
     reported = {(e.source, e.target): e for e in result.edge_list}
     listed = {(e.source, e.target): e.directed for e in kept.edge_list}
     for share in drawn.shares:
@@ -108,23 +115,25 @@ def claims(number, result, kept, drawn, edges, noise, mean):
         ends = ends if ends in reported or ends[::-1] not in reported else ends[::-1]
         told = ends in reported
         evidence = Evidence.of(ends[0], share, drawn.answers)
+        edge = reported.get(ends, Edge(*ends))
+        facts = Facts.about(edge, evidence, result)
         pair = ends in edges or ends[::-1] in edges
-        plain, varied = (votes.log_odds for votes in evidence.pair)
         low = any(e in listed for e in (ends, ends[::-1]))
-        yield (number, "pair", plain, varied, curves.PAIR(*evidence.pair), told, low, pair, pair)
-        if pair and sum(evidence.direction[0]) > 0:
-            plain, varied = (votes.log_odds for votes in evidence.direction)
-            told, low = told and reported[ends].directed, listed.get(ends) is True
-            stated = curves.DIRECTION(*evidence.direction)
-            yield (number, "direction", plain, varied, stated, told, low, ends in edges, pair)
+        claimed = [("pair", curves.PAIR, evidence.pair, told, low, pair)]
+        if pair and sum(evidence.direction) > 0:
+            told, low = told and edge.judged, listed.get(ends) is True
+            claimed.append(("direction", curves.DIRECTION, evidence.direction, told, low, ends in edges))
+        for kind, curve, votes, *known in claimed:
+            stated = curve(votes, facts)
+            yield (number, kind, votes.log_odds, facts.steady, stated, *known, facts.unsettled, facts.failed)
     for kind, curve, truth, found in (
         ("noise", curves.NOISE, noise, {c.variable for c in result.noise_list}),
         ("mean", curves.MEAN, mean, {c.variable for c in result.mean_list}),
     ):
         for name, value in drawn.share_of(kind).items():
             right, votes = name in truth, curves.Votes.of(value, drawn.answers)
-            yield (number, kind, votes.log_odds, 0.0, curve(votes), name in found, False, right, right)
-    yield (number, "set", 0.0, 0.0, 0.0, bool(edges), False, False, False)
+            yield (number, kind, votes.log_odds, 0.0, curve(votes), name in found, False, right, 0.0, 0.0)
+    yield (number, "set", 0.0, 0.0, 0.0, bool(edges), False, False, 0.0, 0.0)
 
 
 def collect(section, seed, sets, fits):
@@ -146,7 +155,9 @@ def collect(section, seed, sets, fits):
     with path.open(newline="") as file:
         rows = [row for row in csv.reader(file) if int(row[0]) < sets]
     truth = {"True": True, "False": False}
-    return [(int(r[0]), r[1], *(float(x) for x in r[2:5]), *(truth[x] for x in r[5:])) for r in rows]
+    return [
+        (int(r[0]), r[1], *map(float, r[2:5]), *(truth[x] for x in r[5:8]), *map(float, r[8:])) for r in rows
+    ]
 
 
 def choose(rows):
@@ -155,16 +166,17 @@ def choose(rows):
         chosen = [row for row in rows if row[1] == kind and (row[2] >= LEAST or row[5])]
         if not chosen:
             continue
-        count = len(curve.slopes)
-        features, right = np.array([row[2 : 2 + count] for row in chosen]), np.array([row[7] for row in chosen])
+        places = [COLUMNS.index(name) for name in ("odds", *curve.rises)]
+        features = np.array([[row[place] for place in places] for row in chosen])
+        right = np.array([row[7] for row in chosen])
 
         def unlikely(line, features=features, right=right):
             value = line[0] + features @ line[1:]
             return np.sum(np.logaddexp(0, np.where(right, -value, value)))
 
-        best = minimize(unlikely, [1.0, *[1.0] * count], method="Nelder-Mead").x
-        slopes = ", ".join(f"{slope:.2f}" for slope in best[1:])
-        print(f"{kind.upper()} = Curve({best[0]:.2f}, ({slopes},))    # {len(chosen)} claims")
+        best = minimize(unlikely, np.ones(1 + len(places)), method="Nelder-Mead").x
+        rises = {name: round(float(rise), 2) for name, rise in zip(curve.rises, best[2:], strict=True)}
+        print(f"{kind.upper()} = Curve({best[0]:.2f}, {best[1]:.2f}, {rises})    # {len(chosen)} claims")
 
 
 def reliability(section, rows, seed):

@@ -157,7 +157,8 @@ def sources(options: argparse.Namespace) -> None:
                 lengths += [len(edge.stand_ins) for edge in edges]
                 if any(at):
                     claims.append((any(said[:1] == (right,) for said in at), any(right in said for said in at)))
-            named, either = np.sum(claims, axis=0)
+            named, either = np.sum([(0, 0), *claims], axis=0)
+            lengths = lengths or [0]
             rows.append([end, copies, len(claims), int(named), int(either), np.mean(lengths), max(lengths)])
             print(*rows[-1], file=sys.stderr, flush=True)
     columns = ["copies of", "copies", "claimed", "named", "named or listed", "listed per edge", "most"]

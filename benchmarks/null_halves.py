@@ -1,6 +1,6 @@
 r"""Random halves of real tables: nothing differs. How often is a change claimed?
 
-    python benchmarks/null_halves.py --tunnel FILE --record      100 splits of each table
+    python benchmarks/null_halves.py --tunnel FILE               100 splits of each table
     python benchmarks/null_halves.py --only wine diabetes --splits 20
 
 Shown: the share of splits with any edge, gain, noise variance and intercept; what penalties are multiplied by

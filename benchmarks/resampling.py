@@ -46,11 +46,12 @@ def warm_up(tables):
     dd.DifferenceDAG(n_jobs=1).fit(*tables)
 
 
-def timed(tables, fits, client=None, **options):
+def timed(tables, fits, client=None, n_jobs=None, progress=None):
     on = nullcontext() if client is None else joblib.parallel_config(backend="dask", client=client)
     start = time.perf_counter()
     with on:
-        answer = resample_fits(*tables, fits=fits, **options, model=dd.DifferenceDAG(rng=SEED))
+        model = dd.DifferenceDAG(rng=SEED, n_jobs=n_jobs)
+        answer = resample_fits(*tables, fits=fits, progress=progress, model=model)
     return time.perf_counter() - start, answer.found
 
 
