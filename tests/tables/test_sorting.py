@@ -104,6 +104,14 @@ class TestLeftOut:
             assert note.startswith("'when' holds the time of each row: left out; rows are in the order of time")
             assert note.endswith("the check of independent rows says whether neighbours resemble each other")
 
+    def test_counters_beside_a_few_rows(self):
+        """A reference with enough rows tells a counter by itself, also with the newest row first."""
+        total = 1e6 + np.cumsum(RNG.integers(80, 120, N))
+        for order in (slice(None), slice(None, None, -1)):
+            first, second = (frame.iloc[order] for frame in both(total=(total[order], 1e7 + total[order])))
+            assert align_tables(first, second, few=True).names == ("x", "y", "z")
+            assert align_tables(first, second.iloc[:3], few=True).names == ("x", "y", "z")
+
     def test_dates_in_no_order(self):
         days = pd.Series(pd.date_range("2024-01-01", periods=N)).sample(frac=1, random_state=1).to_numpy()
         assert align_tables(*both(day=days)).notes == ("column 'day' holds dates: left out",)

@@ -2,8 +2,8 @@
 
 A column that holds one value in all but one or two of many rows is as good as constant: every covariance with
 it would be that of these rows alone. A counter increases (or decreases) by one constant step along all rows, or
-is whole, strictly increasing and without a value that occurs twice in both tables together, as row numbers are
-when some rows were taken out; a measurement that rises with time has no such steps.
+is whole, strictly increasing (or decreasing) and without a value that occurs twice in both tables together, as
+row numbers are when some rows were taken out; a measurement that rises with time has no such steps.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def orderly(first: FloatArray, second: FloatArray, gaps: IntArray) -> IntArray:
 
 
 @np.errstate(all="ignore")
-def kind_of_numbers(name: str, first: FloatArray, second: FloatArray) -> Kind:
-    """What two columns of numbers are that vary, none of them missing: empty for measurements.
+def kind_of_numbers(name: str, *tables: FloatArray) -> Kind:
+    """What a column of numbers is that varies in one table or both, none missing: empty for measurements.
 
     >>> import numpy as np
     >>> kind_of_numbers("row", np.arange(1.0, 9.0), np.arange(9.0, 20.0))
@@ -114,18 +114,17 @@ def kind_of_numbers(name: str, first: FloatArray, second: FloatArray) -> Kind:
     >>> kind_of_numbers("x", np.arange(8.0) ** 2 / 3, np.arange(11.0))
     ''
     """
-    both = first, second
-    if min(map(len, both)) < COUNTED or not all(np.isfinite(own).all() for own in both):
+    if min(map(len, tables)) < COUNTED or not all(np.isfinite(own).all() for own in tables):
         return ""
-    rising = all((np.diff(own) >= 0).all() for own in both)
-    if (rising or _TIME.search(name)) and _are_times(np.concatenate(both)):
+    every, steps = np.concatenate(tables), [np.diff(own) for own in tables]
+    rising = all((own >= 0).all() for own in steps)
+    if (rising or _TIME.search(name)) and _are_times(every):
         return "time" if rising else "times"
-    if all(map(_evenly_spaced, both)):
+    if all(map(_evenly_spaced, tables)):
         return "counter"
-    every = np.concatenate(both)
     if not (every == np.rint(every)).all() or len(np.unique(every)) < len(every):
         return ""
-    strictly = all((np.diff(own) > 0).all() for own in both)
+    strictly = all((own > 0).all() for own in steps) or all((own < 0).all() for own in steps)
     return "counter" if strictly else "ids" if names_ids(name) else ""
 
 

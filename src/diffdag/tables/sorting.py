@@ -126,8 +126,7 @@ def _flat_reference(seen: Inspection, which: int) -> dict[str, str]:
     for k in some:
         name = seen.names[k]
         if name not in found and name not in seen.texts:
-            values = _present(array, k)
-            kind = kinds.kind_of_numbers(name, values, values)
+            kind = kinds.kind_of_numbers(name, _present(array, k))
             found |= {name: kind} if kind else {}
     return found
 
