@@ -57,7 +57,7 @@ from diffdag.tables.robust import COVARIANCES, Covariance, table_moments, table_
 from diffdag.tables.sorting import Switched
 from diffdag.tables.whiten import Filter
 from diffdag.trust.by_unit import effects_by_unit, unit_notes
-from diffdag.trust.checks.row_checks import whitening_helps
+from diffdag.trust.checks.row_checks import check_reference, whitening_helps
 from diffdag.trust.checks.suite import check_moments_only, check_tables
 from diffdag.trust.confidence import add_confidence, settled
 from diffdag.trust.contradictions import compare_remedy
@@ -779,12 +779,14 @@ def fit_means(
     few = 1 if tables.few is None else tables.few
     check_means_only(options, wanted, (len(tables.first), len(tables.second))[few])
     reference, rows = (tables.first, tables.second) if few == 1 else (tables.second, tables.first)
+    in_sequence = options.effective_samples is not None
+    check = check_reference(reference, len(rows), whitened=tables.whitened is not None, in_sequence=in_sequence)
     found = compare_means(
         reference,
         rows,
         np.random.default_rng(options.seed),
         options.precedence(tables.names),
-        in_sequence=options.effective_samples is not None,
+        in_sequence=in_sequence,
         most=options.max_variables or MOST,
         progress=callback or silent,
     )
@@ -803,6 +805,7 @@ def fit_means(
         delta_entries=csr_array((p, p)),
         samples=(len(tables.first), len(tables.second)),
         settings={"rate": MOVED, **options.knowledge},
+        checks=() if check is None else (check,),
         notes=(*tables.notes, means_note(len(rows), LABELS[few])),
         mean_list=tuple(
             MeanChange(

@@ -161,3 +161,49 @@ def test_what_does_not_go_with_filtered_rows_is_said():
     with pytest.raises(InputError, match="missing='drop'") as caught:
         dd.DifferenceDAG(whiten="ar").fit(first, second)
     assert "missing='em'" not in str(caught.value)
+
+
+def test_the_order_of_rows_that_are_filtered_is_questioned():
+    first, second = frames(series(60, 42), series(50, 43))
+    days = pd.date_range("2024-01-01", periods=60, freq="min")
+    for times, said in ((days, False), (days[::-1], True)):
+        tables = align_tables(first.assign(when=times), second.assign(when=times[:50]), whiten="ar")
+        assert any("sort them by it" in note for note in tables.notes) is said
+    tables = align_tables(first.assign(when=days[::-1]), second.assign(when=days[:50]))
+    assert not any("sort" in note for note in tables.notes)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5])
+def test_a_few_rows_are_filtered_as_far_as_they_have_others_before_them(rows):
+    model = dd.DifferenceDAG(whiten="ar")
+    alarms = 0
+    for seed in range(10):
+        first, second = frames(series(400, 2 * seed + 50), series(rows, 2 * seed + 51))
+        alarms += len(model.fit(first, second).result_.mean_list) > 0
+    assert alarms <= 2
+
+
+def test_a_single_row_cannot_be_filtered():
+    first, second = frames(series(400, 70), series(1, 71))
+    with pytest.raises(InputError, match="effective_samples='auto' in place of whiten"):
+        dd.DifferenceDAG(whiten="ar").fit(first, second)
+    assert dd.DifferenceDAG(effective_samples="auto").fit(first, second).result_.checks[0].passed
+
+
+def test_memory_of_rows_is_looked_at_where_the_other_condition_has_few():
+    """Rows that follow each other lie on one side of the mean: without a filter that looks like a change."""
+    failed = np.zeros(3, int)
+    for seed in range(10):
+        first, second = frames(series(400, 3 * seed + 80), series(5, 3 * seed + 81))
+        plain = dd.DifferenceDAG().fit(first, second).result_
+        (check,) = plain.checks
+        assert not check.passed
+        assert "'whiten' with 'ar'" in check.message
+        white = dd.DifferenceDAG(whiten="ar").fit(first, second).result_
+        new = dd.DifferenceDAG().fit(*frames(series(400, seed, 0.0), series(5, seed + 1, 0.0))).result_
+        failed += bool(plain.mean_list), not white.checks[0].passed, not new.checks[0].passed
+        if plain.mean_list:
+            assert "some of it may be chance" in plain.summary().splitlines()[0]
+    assert failed[0] >= 4
+    assert max(failed[1:]) <= 1
+    assert dd.DifferenceDAG().fit(first, second.iloc[:1]).result_.checks == ()

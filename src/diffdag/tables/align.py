@@ -135,8 +135,8 @@ class Tables:
         if not made.order:
             return replace(self, whitened=made, notes=notes)
         one, two = (
-            _following(made, own, table, label)
-            for own, table, label in zip(self.places, (self.first, self.second), _WHICH, strict=True)
+            _following(made, self.places[k], table, _WHICH[k], 1 if k == self.few else LEAST_ROWS)
+            for k, table in enumerate((self.first, self.second))
         )
         first, second = made.apply(self.first, one), made.apply(self.second, two)
         design, unseen = None, None if made.sees_levels else Taken((0, 0), (0.0, 0.0))
@@ -146,8 +146,9 @@ class Tables:
             compared = self.design.compared and made.sees_levels
             design, unseen = replace(self.design.take(one, two), covariates=both, compared=compared), None
         flat = np.zeros(len(self.names), bool)
-        for before, after in ((self.first, first), (self.second, second)):
-            flat |= after.std(axis=0) <= EXPLAINED * before.std(axis=0)
+        for k, (before, after) in enumerate(((self.first, first), (self.second, second))):
+            if k != self.few:
+                flat |= after.std(axis=0) <= EXPLAINED * before.std(axis=0)
             after.flags.writeable = False
         parts: dict[str, Any] = {"first": first, "second": second, "taken": unseen, "whitened": made}
         white = replace(self.take(one, two, design), **parts)
@@ -177,16 +178,19 @@ class Tables:
         )
 
 
-def _following(made: Filter, places: IndexArray | None, table: FloatArray, label: str) -> IndexArray:
-    """The rows of a table that can be filtered; too few are refused."""
+def _following(
+    made: Filter, places: IndexArray | None, table: FloatArray, label: str, least: int
+) -> IndexArray:
+    """The rows of a table that can be filtered; fewer than so many are refused."""
     rows = made.following(places, len(table))
-    if len(rows) < LEAST_ROWS:
+    if len(rows) < least:
         raise InputError(
             f"{plural(len(rows), 'row')} of {len(table)} in the {label} table "
             f"{'has' if len(rows) == 1 else 'have'} {plural(made.order, 'row')} right before, and at least "
-            f"{LEAST_ROWS} are needed to whiten it; leave ",
+            f"{least} {'is' if least == 1 else 'are'} needed to whiten it; bring more rows, or use ",
+            Option("effective_samples", "auto"),
+            " in place of ",
             named("whiten"),
-            " out, or bring more rows",
         )
     return rows
 
@@ -324,7 +328,11 @@ def _align(
     _check_design(sparse, kept, labels, adjust or hidden, cluster)
     nesting = () if sparse is not None else find_nesting(seen, aside.of("text"), said)
     notes = _label_notes(whole, labels) + shared + notes_of(aside, whole, labels, nesting)
-    notes += _counts_note(seen) + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
+    notes += (
+        _unsorted_note(aside, whiten)
+        + _counts_note(seen)
+        + _dropped_notes(seen.arrays, kept, labels, beside if missing == "em" else ())
+    )
     design = None
     if said is not None:
         design, own = make_design(said, (rows[0], rows[1]), labels)
@@ -579,6 +587,17 @@ def _dropped_notes(
         f"{'was' if len(array) - len(rest) == 1 else 'were'} dropped from the {label} table"
         for array, rest, label in zip(before, after, labels, strict=True)
         if len(rest) < len(array)
+    ]
+
+
+def _unsorted_note(aside: Sorted, whiten: Whitening | None) -> list[str]:
+    """Say that rows are filtered in an order that is not that of a column of times or dates."""
+    names = aside.of("times") + aside.of("dates")
+    if whiten is None or not names:
+        return []
+    return [
+        f"memory is taken out of rows in the order in which they stand, and not of {join_names(names)}: "
+        f"sort them by {'it' if len(names) == 1 else 'the one'} that says when they were taken"
     ]
 
 

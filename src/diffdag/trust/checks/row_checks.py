@@ -11,6 +11,8 @@ with the weights of Ljung and Box 1978).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -144,6 +146,30 @@ def check_independence(view: View, tables: Tables, *, effective: bool) -> Check:
         f"change more often; use {option_words(*remedy)}, or shuffle rows that were merely sorted"
     )
     return Check(name, False, says, share, WORTH)
+
+
+def check_reference(table: FloatArray, few: int, *, whitened: bool, in_sequence: bool) -> Check | None:
+    """Autocorrelation of the condition that a few rows are compared with; a single row has no neighbours.
+
+    `in_sequence` is whether rows that follow each other stand in for the few, so that memory is accounted for.
+    """
+    name, limit = "independent rows", LEVEL
+    if in_sequence:
+        return Check(name, True, "the few are held against rows of the other condition that follow each other")
+    if few == 1:
+        return None
+    own = table[:LONGEST, : max(1, min(WIDEST, len(table) // 4))]
+    chance = autocorrelation_test(np.linalg.qr(own - own.mean(axis=0))[0].T * math.sqrt(len(own)))
+    if chance > limit:
+        return Check(name, True, "rows show no memory of the rows before them", chance, limit)
+    remedy = option_words("effective_samples", "auto")
+    if not whitened:
+        remedy = f"{option_words('whiten', 'ar')}, or {remedy} where rows are too few for that"
+    says = (
+        f"rows{' still' * whitened} resemble the rows before them, as in a time series: {few} that follow each "
+        f"other lie together on one side, so that chance passes for change more often; use {remedy}"
+    )
+    return Check(name, False, says, chance, limit)
 
 
 def whitening_helps(tables: Tables) -> bool:
