@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from answers import graph
 
 import diffdag as dd
-from diffdag.results.records import Check, Edge, GlobalTest, NoiseChange, Sensitivity
+from diffdag.results.records import Check, Edge, GlobalTest, NoiseChange, Sensitivity, SwitchChange
 from diffdag.trust.contradictions import compare_remedy, contradictions, marks, opposite_arrows
 
 NAMES = ["a", "b", "c"]
@@ -103,3 +104,30 @@ def test_advice_is_tried_where_a_fit_is_quick() -> None:
     assert "'winsorised'" in checks["remedy"].message
     robust = dd.DifferenceDAG(covariance="winsorised").fit(first, second).result_
     assert "remedy" not in {check.name for check in robust.checks}
+
+
+def test_what_a_switched_variable_acts_on_may_have_changed_for_no_other_reason() -> None:
+    off = (SwitchChange("TF", "second", 0.0, 5.0, 1.0, 1e-9),)
+    noise = (NoiseChange("a", 1.0, 2.0, 1e-9),)
+    assert list(contradictions(graph(NAMES, [], switch_list=off))) == []
+    for parts in ({"edge_list": [EDGE]}, {"edge_list": [], "noise_list": noise}):
+        (words,) = contradictions(graph(NAMES, parts.pop("edge_list"), switch_list=off, **parts))  # type: ignore[arg-type]
+        assert words.startswith("'TF' varies in one condition only")
+        assert "the option 'adjust' with 'TF' takes that out" in words
+
+
+def test_without_a_switched_cause_its_targets_look_changed() -> None:
+    """Taking it out, as the result advises, mends that."""
+
+    def rows(n: int, seed: int, on: float) -> pd.DataFrame:
+        noise = np.random.default_rng(seed).standard_normal((n, 4))
+        cause = on * (5 + noise[:, 0])
+        a, b = 0.8 * cause + noise[:, 1], 0.8 * cause + noise[:, 2]
+        return pd.DataFrame({"TF": cause, "a": a, "b": b, "c": 0.7 * a + noise[:, 3]})
+
+    first, second = rows(400, 1, 1.0), rows(400, 2, 0.0)
+    result = dd.DifferenceDAG().fit(first, second).result_
+    assert result.noise_list
+    assert any("'TF' varies in one condition only" in words for words in contradictions(result))
+    taken = dd.DifferenceDAG(adjust=["TF"]).fit(first, second).result_
+    assert not taken.edge_list + taken.noise_list + taken.mean_list

@@ -87,6 +87,14 @@ def contradictions(result: Difference) -> Iterator[str]:
             f"listed as changed, and yet the test of each variable by itself sees nothing: {shown}; "
             "another order explains the data without"
         )
+    off, it = [own.variable for own in result.switch_list], "it" if len(result.switch_list) == 1 else "them"
+    if off and (claimed or beside):
+        yield (
+            f"{join_names(off)} var{'ies' if it == 'it' else 'y'} in one condition only, and what depends on "
+            f"{it} has a cause in common there: changed noise, intercepts, and effects between such variables "
+            f"may have no other reason; where no other variable acts on '{off[0]}', "
+            f"{option_words('adjust', off[0])} takes that out"
+        )
     if known is not None and not known.agrees:
         yield (
             f"extended BIC prefers {known.chosen:g} times the {known.axis}, at which other edges are found: "
