@@ -204,3 +204,9 @@ def test_the_check_names_what_is_doubtful():
     assert check_range([replace(readings[0], support="mechanism")]).passed
     edges = with_support([Edge("a", "b"), Edge("b", "c", directed=False), Edge("c", "d")], readings)
     assert [edge.support for edge in edges] == ["range", None, None]
+
+
+def test_a_moved_column_that_is_not_the_cause_is_named():
+    readings = [Reading("x", "y", "unclear", 0.0, 1.0, 0.1, "P"), Reading("z", "y", "unclear", 0.9, 1.0, 2.0)]
+    assert "(here also of 'P', on which effects depend)" in check_range(readings).message
+    assert "here also" not in check_range([readings[1]]).message

@@ -67,6 +67,9 @@ class Reading:
     overlap: float  # of the ranges of the source, and of what its effect depends on: a share of rows
     left: float  # share of the change that is left with shared curves
     stderr: float  # and its robust standard error
+    apart: str = (
+        ""  # the column on which the effect depends whose ranges hardly overlap, if it is not the source
+    )
 
 
 def with_support(edges: Sequence[Edge], readings: Sequence[Reading]) -> tuple[Edge, ...]:
@@ -108,9 +111,11 @@ def check_range(readings: Sequence[Reading]) -> Check | None:
             f"{join_names(doubtful['range'])}: do not take it for a changed effect"
         )
     if doubtful["unclear"]:
+        apart = list(dict.fromkeys(r.apart for r in readings if r.apart))
+        also = f" (here also of {join_names(apart)}, on which effects depend)" if apart else ""
         parts.append(
             f"of {join_names(doubtful['unclear'])} the rows do not tell a changed effect from a shared curve, "
-            "as ranges hardly overlap or rows are few: compare rows in which the causes have the same range"
+            f"as ranges hardly overlap{also} or rows are few: compare rows in which causes have the same range"
         )
     return Check("range", False, "; ".join(parts), float(count), 0.0)
 
@@ -201,7 +206,7 @@ def _read_target(fit: Fit, rows: _Rows, target: int, edges: list[Edge]) -> Itera
     before = equation.regressors
     claims = list(_claims(rows, target, edges, fit.first.names, before, equation.coefficients))
     for claim, found in zip(claims, _estimates(rows, target, before, claims), strict=True):
-        overlap = min(rows.overlap(k) for k in {*claim.causes, *found.partners})
+        overlap, least = min((rows.overlap(k), k) for k in {*claim.causes, *found.partners})
         support = "range" if found.falls else "unclear"
         if overlap < LEAST_OVERLAP:
             support = "unclear"
@@ -209,8 +214,9 @@ def _read_target(fit: Fit, rows: _Rows, target: int, edges: list[Edge]) -> Itera
             support = "range" if _explained_reversed(fit, rows, target, claim.causes) else "mechanism"
         share = found.curved / found.straight if found.straight else math.nan
         error = abs(found.curved_error / found.straight) if found.straight else math.nan
+        apart = fit.first.names[least] if overlap < LEAST_OVERLAP and least not in claim.causes else ""
         for edge in claim.edges:
-            yield Reading(edge.source, edge.target, support, overlap, share, error)
+            yield Reading(edge.source, edge.target, support, overlap, share, error, apart)
 
 
 def _claims(

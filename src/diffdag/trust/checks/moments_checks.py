@@ -140,7 +140,11 @@ def check_order(fit: Fit) -> Check:
     if open_ones:
         says = f"the direction of {open_ones[0]} is open or settled by a slim margin; all others are clearer"
         return Check("order", True, says, 1, TIES)
-    return Check("order", True, "no other order explains the changes nearly as well", 0, TIES)
+    weak = [str(edge) for edge in fit.difference.edge_list if not edge.settled]
+    says = "no other order directs these changes otherwise and explains the data nearly as well"
+    if weak:
+        says += f"; orders without {join_names(weak)} do"
+    return Check("order", True, says, 0, TIES)
 
 
 def check_noise(fit: Fit) -> Check | None:
