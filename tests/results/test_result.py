@@ -217,7 +217,7 @@ class TestSummary:
 
     def test_only_undirected_edges(self) -> None:
         text = make_result(edge_list=(Edge("PKA", "PKC", directed=False),)).summary()
-        assert text.splitlines()[0] == "1 of 30 possible edges changed"
+        assert text.splitlines()[0] == "1 of 30 possible edges changed: PKA -- PKC (direction open)"
 
     def test_an_edge_whose_ranges_hardly_overlap_says_so_in_the_headline(self) -> None:
         edge = Edge("Raf", "Mek", True, "strengthened", 0.3, 1.0, -0.7, 0.05, confidence=0.9, support="unclear")
@@ -487,6 +487,25 @@ class TestNodes:
             ),
         }
         return DifferenceResult(**{**known, **parts})
+
+    def test_of_two_ends_one_may_be_unchanged(self) -> None:
+        edge = Edge("c", "d", directed=False, confidence=0.9)
+        result = self.result(edge_list=(edge,), noise_list=())
+        notes = result.nodes.set_index("variable")["note"]
+        assert (notes["c"], notes["d"]) == ("or d: direction open", "or c: direction open")
+        assert "One of two changed, and it is open which: c or d" in result.summary().replace("\n  ", " ")
+        moved = self.result(edge_list=(edge,), noise_list=(NoiseChange("d", 2.0, 1.0, 2.0, 1e-30),))
+        assert set(moved.nodes.set_index("variable").loc[["c", "d"], "note"]) == {""}
+
+    def test_an_arrow_that_cannot_be_judged_may_point_either_way(self) -> None:
+        edges = (
+            Edge("a", "b", confidence=0.9, direction=0.8, change="added", delta=1.0),
+            Edge("c", "d", confidence=0.9, change="added", delta=1.0),
+        )
+        result = self.result(edge_list=edges, gain_list=(), noise_list=(), mean_list=())
+        known = result.nodes.set_index("variable")["confidence"]
+        assert known["b"] == pytest.approx(0.72)
+        assert known["d"] == pytest.approx(0.45)
 
     def test_most_evidence_comes_first(self) -> None:
         nodes = self.result().nodes

@@ -12,6 +12,7 @@ from diffdag.report.words import (
     beside_lines,
     difference_words,
     edge_legend,
+    effects_words,
     evidence_lines,
     gain_effects,
 )
@@ -74,8 +75,8 @@ def _claims(
     effects, gain = max(by_gain, key=lambda item: item[0], default=(0, None))
     if effects > 1 and gain is not None and gain.factor is not None:
         more = f", and {plural(len(by_gain) - 1, 'more gain')}" if len(by_gain) > 1 else ""
-        return f"{words}; {name(gain.variable)}: all {effects} effects x {gain.factor:.3g}{more}"
-    if strongest.delta is None:
+        return f"{words}; {name(gain.variable)}: {effects_words(result, gain)} x {gain.factor:.3g}{more}"
+    if strongest.delta is None and changed > 1:
         return words
     lead, arrow = "; strongest: " if changed > 1 else ": ", arrows[direction_open(strongest)]
     what, doubts = fmt.kind_words(strongest.change or "changed"), []
@@ -96,7 +97,7 @@ def _nothing_listed(result: Difference, name: Callable[[str], str]) -> str:
     kinds = {
         "gain": [own.variable for own in result.gain_list],
         "noise": [own.variable for own in result.noise_list],
-        "mean": [own.variable for own in result.mean_list],
+        "intercept": [own.variable for own in result.mean_list],
     }
     moved = " and ".join(f"the {what} of {_few(list(map(name, own)))}" for what, own in kinds.items() if own)
     if result.left_out:

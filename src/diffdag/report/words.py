@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffdag._base.words import plural
 from diffdag.report.format import NumberFormat, listed, percent, printable, short_name, some, with_error
-from diffdag.results.nodes import LIKELY
+from diffdag.results.nodes import LIKELY, either_of
 from diffdag.trust.confidence import settled_words
 from diffdag.trust.contradictions import contradictions, direction_open, hedged
 
@@ -100,6 +100,8 @@ def beside_lines(result: Difference) -> Iterator[str]:
         shown = [f"{short_name(row['variable'])} (q {_equals(row['qvalue'])})" for row in rows]
         weak = any(node.changed and (node.qvalue or 0.0) > LIKELY for node in result.node_list)
         yield f"Variables that changed themselves, most evidence first: {listed(shown)}{WEAK * weak}"
+    if pairs := [f"{short_name(a)} or {short_name(b)}" for a, b in either_of(result)]:
+        yield f"One of two changed, and it is open which: {listed(pairs)}"
     if likely := result.likely_nodes:
         shown = [f"{short_name(node.variable)} (q {_equals(_chance(node.qvalue))})" for node in likely]
         yield f"Of others something changed, and it cannot be told what: {listed(shown)}"
@@ -109,7 +111,8 @@ def beside_lines(result: Difference) -> Iterator[str]:
     doubtful = [stand_in_words(edge) for edge in result.edge_list if edge.stand_ins]
     if doubtful:
         yield f"Columns too alike to tell apart: {'; '.join(doubtful)}"
-    yield from map(gain_words, result.gain_list, (gain_effects(result, gain) for gain in result.gain_list))
+    for gain in result.gain_list:
+        yield gain_words(gain, effects_words(result, gain))
     if result.noise_list:
         yield "Noise variance changed: " + "; ".join(map(noise_words, result.noise_list))
     if result.mean_list:
@@ -147,17 +150,25 @@ def gain_effects(result: Difference, change: GainChange) -> int:
     return sum(edge.gain_of == change.variable for edge in result.edge_list)
 
 
-def gain_words(change: GainChange, effects: int) -> str:
+def effects_words(result: Difference, change: GainChange) -> str:
+    """Which effects a gain multiplies; others on the variable may have changed besides."""
+    effects = gain_effects(result, change)
+    listed = sum(edge.directed and edge.target == change.variable for edge in result.edge_list)
+    if listed > effects > 0:
+        return f"{effects} of {listed} changed effects"
+    return {0: "all effects", 1: "its one effect"}.get(effects, f"all {effects} effects")
+
+
+def gain_words(change: GainChange, effects: str) -> str:
     """One changed gain.
 
     >>> from diffdag.results.records import GainChange
-    >>> gain_words(GainChange("current", 4.687, 0.127, 1e-8), 3)
+    >>> gain_words(GainChange("current", 4.687, 0.127, 1e-8), "all 3 effects")
     'current: all 3 effects x 4.69 ± 0.13 (p < 0.001)'
     """
-    all_of_them = {0: "all effects", 1: "its one effect"}.get(effects, f"all {effects} effects")
     sure = "" if change.confidence is None else f"confidence {percent(change.confidence)}"
     beside = ", ".join(part for part in (pvalue_words(change.pvalue), sure) if part)
-    said = f"{printable(change.variable)}: {all_of_them} x {factor_words(change)}"
+    said = f"{printable(change.variable)}: {effects} x {factor_words(change)}"
     return f"{said} ({beside})" if beside else said
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LIKELY = 0.05  # p-values up to this, and rates of false discoveries, speak against no change
 SCREENED = "not looked at, because the variables were too many"
 BY_RANGE = "a moved range of a cause explains it"
+EITHER = "or {}: direction open"
 
 
 def list_nodes(result: Difference) -> tuple[Node, ...]:
@@ -51,16 +52,19 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
     for edge in result.edge_list:
         for target, source in _ends(edge):
             on.setdefault(target, []).append((source, edge))
-    by_range = {edge.target for edge in result.edge_list if edge.by_range}
+    moved = {*on, *gains, *noises, *means}
+    notes = {edge.target: BY_RANGE for edge in result.edge_list if edge.by_range and edge.target not in moved}
+    notes |= dict.fromkeys(result.screened_out, SCREENED)
+    for one, two in either_of(result):
+        notes |= {one: EITHER.format(two), two: EITHER.format(one)}
     ranked = []
     for name in result.variables:
         edges = on.get(name, [])
         gain, noise, mean = gains.get(name), noises.get(name), means.get(name)
         others = [change for change in (gain, noise, mean) if change is not None]
-        changed = bool(edges or others)
         node = Node(
             name,
-            changed,
+            bool(edges or others),
             tuple(source for source, _ in edges),
             None if gain is None else gain.factor,
             None if noise is None else noise.ratio,
@@ -68,7 +72,7 @@ def list_nodes(result: Difference) -> tuple[Node, ...]:
             tests[name].pvalue if name in tests else None,
             rates.get(name),
             _confidence([edge for _, edge in edges], others),
-            SCREENED if name in result.screened_out else BY_RANGE if name in by_range and not changed else "",
+            notes.get(name, ""),
         )
         sure = tests[name].evidence if name in tests else None
         errors = _most_errors([edge for _, edge in edges], others)
@@ -103,16 +107,21 @@ def _tests(result: Difference) -> Mapping[str, NodeTest]:
     Unless one of them has other changes of its own: then it is the one that explains most.
     """
     tests = {test.variable: test for test in result.node_tests}
+    for ends in either_of(result):
+        if tests.keys() >= {*ends}:
+            best = max((tests[name] for name in ends), key=lambda test: test.evidence or 0.0)
+            tests |= {name: NodeTest(name, best.pvalue, best.evidence) for name in ends}
+    return tests
+
+
+def either_of(result: Difference) -> list[tuple[str, str]]:
+    """Two variables at a time of which one changed and it is open which: nothing else of them is claimed."""
     own = {
         change.variable for kind in (result.gain_list, result.noise_list, result.mean_list) for change in kind
     }
     own |= {edge.target for edge in result.edge_list if edge.directed and not edge.by_range}
-    for edge in result.edge_list:
-        ends = edge.source, edge.target
-        if not edge.directed and not own.intersection(ends) and tests.keys() >= {*ends}:
-            best = max((tests[name] for name in ends), key=lambda test: test.evidence or 0.0)
-            tests |= {name: NodeTest(name, best.pvalue, best.evidence) for name in ends}
-    return tests
+    ends = [(edge.source, edge.target) for edge in result.edge_list if not edge.directed]
+    return [pair for pair in ends if not own.intersection(pair)]
 
 
 def _ends(edge: Edge) -> Iterator[tuple[str, str]]:
@@ -125,11 +134,14 @@ def _ends(edge: Edge) -> Iterator[tuple[str, str]]:
 
 
 def _confidence(edges: Sequence[Edge], others: Sequence[GainChange | NoiseChange | MeanChange]) -> float | None:
-    """The largest probability of any change of a variable: of an edge, that it is one and points here."""
+    """The largest probability of any change of a variable: of an edge, that it is one and points here.
+
+    Where the direction cannot be judged, one end is as likely as the other.
+    """
     known = [change.confidence for change in others]
     for edge in edges:
-        toward = edge.direction if edge.directed else 0.5
-        known.append(edge.confidence if edge.confidence is None or toward is None else edge.confidence * toward)
+        toward = 0.5 if edge.direction is None or not edge.directed else edge.direction
+        known.append(None if edge.confidence is None else edge.confidence * toward)
     return max((value for value in known if value is not None), default=None)
 
 

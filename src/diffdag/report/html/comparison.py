@@ -18,7 +18,7 @@ from diffdag.report.words import (
     difference_words,
     edge_legend,
     edge_words,
-    gain_effects,
+    effects_words,
     gain_words,
     mean_words,
     noise_words,
@@ -170,7 +170,7 @@ def _data(
 
 def _notes(result: Difference, name: str) -> list[str]:
     """What else is known of a variable."""
-    notes = [gain_words(c, gain_effects(result, c)) for c in result.gain_list if c.variable == name]
+    notes = [gain_words(c, effects_words(result, c)) for c in result.gain_list if c.variable == name]
     notes += [f"Noise variance changed: {noise_words(c)}" for c in result.noise_list if c.variable == name]
     notes += [f"Intercept changed: {mean_words(c)}" for c in result.mean_list if c.variable == name]
     if name in result.unresolved:
