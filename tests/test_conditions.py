@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
+import pickle
 import re
 from dataclasses import replace
 
@@ -555,3 +557,13 @@ def test_whole_numbers_are_groups_without_decimals(kind):
         split_groups(frame[frame["dose"] != kind(2.0)], "dose")
     versions = frame.assign(dose=["1.0", "1.1", "007", "2.0"])
     assert list(split_groups(versions, "dose")) == ["1.0", "1.1", "2.0", "007"]
+
+
+def test_results_are_copied_and_sent_to_other_processes():
+    rng = np.random.default_rng(3)
+    tables = {name: rng.standard_normal((60, 3)) for name in "abc"}
+    result = dd.fit_conditions(tables)
+    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert type(again) is type(result)
+        assert again == result
+        assert again.summary() == result.summary()

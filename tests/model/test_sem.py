@@ -433,3 +433,29 @@ def test_an_impossible_filter_gives_up(options, says):
 def test_bad_simulations_are_refused(options, says):
     with pytest.raises(InputError, match=says):
         simulate_pair(**({"p": 5, "neighbours": 2, "rng": 0} | options))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"neighbours": "x"}, "neighbours"),
+        ({"neighbours": 2, "change": "x"}, "change"),
+        ({"neighbours": 2, "weights": 3}, "weights"),
+        ({"neighbours": 2, "weights": (0.1, 0.2, 0.3)}, "weights"),
+        ({"neighbours": 2, "variances": 0}, "variances"),
+        ({"neighbours": 2, "min_epsilon": "x"}, "min_epsilon"),
+        ({"neighbours": 2, "max_tries": "x"}, "max_tries"),
+        ({"neighbours": 2, "rng": "x"}, "rng"),
+    ],
+)
+def test_options_of_any_kind_are_refused_in_words(options, says):
+    with pytest.raises(InputError, match=says):
+        simulate_pair(4, **options)
+
+
+@pytest.mark.parametrize(("n", "rng", "says"), [("5", 0, "n"), (2.5, 0, "n"), (True, 0, "n"), (5, "x", "rng")])
+def test_rows_are_a_whole_number_and_seeds_are_seeds(n, rng, says):
+    model = LinearSEM([[0, 0], [1, 0]])
+    for draw in (model.sample, model.sample_moments):
+        with pytest.raises(InputError, match=f"^{says}"):
+            draw(n, rng=rng)

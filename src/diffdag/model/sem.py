@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_option, check_text, default_names
+from diffdag._base.checks import check_option, check_rng, check_text, check_whole, default_names
 from diffdag._base.errors import InputError
 from diffdag.tables.moments import Moments
 
@@ -130,8 +130,8 @@ class LinearSEM:
 
     def sample(self, n: int, rng: RNG = None) -> FloatArray:
         """Draw `n` independent rows; `rng` is a generator or a seed, and None draws other rows each time."""
-        if n < 1:
-            raise InputError(f"n must be at least 1; it is {n}")
+        check_whole("n", n, least=1)
+        check_rng(rng)
         shape = (int(n), len(self.names))
         noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
         return self._spread(self.intercepts + noise * np.sqrt(self.noise_variances))
@@ -143,6 +143,8 @@ class LinearSEM:
         and Wishart (Bartlett's decomposition). Distributed as ``Moments.from_array(sem.sample(n))``.
         """
         p = len(self.names)
+        check_whole("n", n, least=1)
+        check_rng(rng)
         if self.noise != "gaussian" or n <= p:
             raise InputError("moments can be drawn for Gaussian noise and more rows than variables; use sample")
         rng = np.random.default_rng(rng)

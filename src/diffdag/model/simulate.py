@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.checks import check_option, is_whole
+from diffdag._base.checks import check_option, check_rng, check_whole, is_number, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import named
 from diffdag.model.sem import RNG, LinearSEM, Noise, causal_order
@@ -119,6 +119,8 @@ def simulate_pair(
     """
     _check_simulation(p, neighbours, change, changes, weights, variances, variances_drawn)
     _check_epsilon(p, change if changes is None else changes, min_epsilon)
+    check_rng(rng)
+    check_whole("max_tries", max_tries, least=1)
     rng = np.random.default_rng(rng)
     for _ in range(max_tries):
         before, after = _draw_weights(p, neighbours, change, changes, weights, rng)
@@ -153,29 +155,35 @@ def _check_simulation(
     pairs = p * (p - 1) // 2
     if p < 2:
         raise InputError(named("p"), f" must be at least 2; it is {p}")
-    if not 0 <= neighbours <= p - 1:
+    if not (is_number(neighbours) and 0 <= neighbours <= p - 1):
         raise InputError(
             named("neighbours"),
-            f" must be between 0 and one less than the variables, {p - 1}; it is {neighbours}",
+            f" must be between 0 and one less than the variables, {p - 1}; it is {neighbours!r}",
         )
-    if not 0 <= change <= 1:
-        raise InputError(named("change"), f" is a probability, between 0 and 1; it is {change}")
+    if not (is_number(change) and 0 <= change <= 1):
+        raise InputError(named("change"), f" is a probability, between 0 and 1; it is {change!r}")
     if changes is not None and not 0 <= changes <= pairs:
         raise InputError(
             named("changes"), f" must be between 0 and the {pairs} pairs of variables; it is {changes}"
         )
-    if not 0 < weights[0] <= weights[1]:
-        raise InputError(f"weights must be two positive numbers, the smaller first; they are {weights}")
-    if len(variances) == 0 or min(variances) <= 0:
-        raise InputError(named("variances"), f" must be positive numbers; they are {tuple(variances)}")
+    if not (_are_positive(weights) and len(weights) == 2 and weights[0] <= weights[1]):
+        raise InputError(f"weights must be two positive numbers, the smaller first; they are {weights!r}")
+    if not _are_positive(variances):
+        raise InputError(named("variances"), f" must be positive numbers; they are {variances!r}")
     check_option("variances_drawn", variances_drawn, ("shared", "per-condition"))
+
+
+def _are_positive(values: object) -> bool:
+    """Whether these are one or more positive numbers."""
+    some = isinstance(values, Sequence | np.ndarray) and len(values) > 0
+    return some and all(is_number(value) and value > 0 for value in values)  # type: ignore[attr-defined]
 
 
 def _check_epsilon(p: int, change: float, min_epsilon: float | None) -> None:
     if min_epsilon is None:
         return
-    if not 0 < min_epsilon <= 1:
-        raise InputError(named("min_epsilon"), f" must be above 0 and at most 1; it is {min_epsilon}")
+    if not (is_number(min_epsilon) and 0 < min_epsilon <= 1):
+        raise InputError(named("min_epsilon"), f" must be above 0 and at most 1; it is {min_epsilon!r}")
     if not change > 0:
         raise InputError(
             named("min_epsilon"), " bounds changes from below, and no change was asked for; ask for some"

@@ -74,6 +74,10 @@ class Differences:
     def __hash__(self) -> int:
         return hash((self.conditions, self.reference, self.order, tuple(self.pairs)))
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        """How it is copied, and sent to other processes, which take no read-only mapping."""
+        return type(self), (self.conditions, self.reference, dict(self.pairs), self.order, self.notes)
+
     @property
     def variables(self) -> tuple[str, ...]:
         """All variables, in the order of the columns."""

@@ -76,7 +76,7 @@ def load_sachs_pair(condition: str = "u0126") -> tuple[pd.DataFrame, pd.DataFram
     ((853, 11), (799, 11))
     """
     others = [name for name in SACHS_CONDITIONS if name != "baseline"]
-    key = condition.lower()
+    key = str(condition).lower()
     if key not in others:
         raise InputError(
             f"condition '{condition}' cannot be compared with the baseline; choose one of {', '.join(others)}"
