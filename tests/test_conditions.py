@@ -563,7 +563,7 @@ def test_results_are_copied_and_sent_to_other_processes():
     rng = np.random.default_rng(3)
     tables = {name: rng.standard_normal((60, 3)) for name in "abc"}
     result = dd.fit_conditions(tables)
-    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):  # noqa: S301 - made here
         assert type(again) is type(result)
         assert again == result
         assert again.summary() == result.summary()
