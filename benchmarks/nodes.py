@@ -30,7 +30,7 @@ import diffdag as dd
 from diffdag._base.parallel import run_all
 from diffdag.model.sem import causal_order
 
-SEED = 1_320_000  # 1_310_000 was the first report; constants were chosen on 1_300_000
+SEED = 1_330_000  # 1_310_000 and 1_320_000 were reports before; constants were chosen on 1_300_000
 CELLS = [(10, 341), (10, 2_525), (30, 341), (30, 2_525)]
 NEIGHBOURS, LEVEL = 6, 0.05
 Task = tuple[int, int, tuple[int, ...]]
@@ -125,16 +125,26 @@ def one_null(task: Task) -> Tests:
 
 
 def summed_up(tests: Sequence[Tests]) -> list[float]:
-    """Distances from uniform, their p-values, shares below 5 and 1 %, and of data sets with any q up to 5 %."""
+    """Distances from uniform, their p-values, shares below some levels, and of data sets with any q up to 5 %."""
     pvalues, rates = zip(*tests, strict=True)
     every = np.concatenate(pvalues)
     one = [own[k % len(own)] for k, own in enumerate(pvalues)]
     distances = kstest(every, "uniform"), kstest(one, "uniform")
-    shares = (every < 0.05).mean(), (every < 0.01).mean(), np.mean(np.array(rates) <= LEVEL)
+    shares = *((every < level).mean() for level in (0.05, 0.01, 0.001)), np.mean(np.array(rates) <= LEVEL)
     return [len(every), *(x for own in distances for x in (own.statistic, own.pvalue)), *shares]
 
 
-COLUMNS = ["p-values", "KS", "its p", "KS, one each", "its p", "below .05", "below .01", "any q up to .05"]
+COLUMNS = [
+    "p-values",
+    "KS",
+    "its p",
+    "KS, one each",
+    "its p",
+    "below .05",
+    "below .01",
+    "below .001",
+    "any q up to .05",
+]
 
 
 def null(sets: int, seed: int) -> None:
