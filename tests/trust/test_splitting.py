@@ -59,16 +59,26 @@ def test_the_interval_is_students_of_least_squares_on_the_other_rows():
         assert edge.high >= beta[k] + reach - 1e-9
 
 
-def test_whether_an_edge_is_settled_stays_as_the_search_found_it():
+def test_what_is_not_measured_stays_as_the_search_found_it():
     found, held = split_rows(TABLES, 0)
     options = ModelOptions()
     fit = search(prepare(found, options), options)
     told = fit.difference
     for settled in (False, True):
-        edges = tuple(replace(edge, settled=settled) for edge in told.edge_list)
+        own = {
+            "settled": settled,
+            "stand_ins": ("X9",),
+            "support": "unclear",
+            "confidence": 0.7,
+            "direction": 0.6,
+        }
+        edges = tuple(replace(edge, **own) for edge in told.edge_list)
         given = replace(told, edge_list=edges)
         measured = measure(given, fit, *moments_of(held, options), np.zeros((6, 6), bool))
-        assert {edge.settled for edge in measured.edge_list} == {settled}
+        for edge, before in zip(measured.edge_list, edges, strict=True):
+            assert {name: getattr(edge, name) for name in own} == own
+            assert edge.delta != before.delta
+            assert edge.robustness != before.robustness
 
 
 def test_fit_splits_and_says_so():

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from diffdag.ordersearch.search import Found
 
 LEVEL = 0.95
+MEASURED = ("change", "weight_first", "weight_second", "delta", "stderr", "low", "high", "robustness")
 # Orders whose score is larger by no more than this explain the rows about as well: odds of 20 to 1.
 AS_GOOD = 3.0
 MOST_ORDERS = 24  # that are looked at besides the one found
@@ -66,7 +67,7 @@ def measure(
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
-    kept = (_judged(measured[e.source, e.target], e) if e.directed else e for e in result.edge_list)
+    kept = (_measured(e, measured[e.source, e.target]) if e.directed else e for e in result.edge_list)
     edges = with_sizes(kept, first.names, pooled_scale(first, second))
     note = (
         f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights and {LEVEL:.0%} intervals "
@@ -75,10 +76,9 @@ def measure(
     return replace(result, edge_list=edges, notes=(*result.notes, note))
 
 
-def _judged(measured: Edge, found: Edge) -> Edge:
-    """An edge as measured, with what was said of it where it was found."""
-    sure = replace(measured, confidence=found.confidence, direction=found.direction)
-    return replace(sure, support=found.support, settled=found.settled)
+def _measured(found: Edge, measured: Edge) -> Edge:
+    """An edge as it was found, with the numbers of other rows."""
+    return replace(found, **{name: getattr(measured, name) for name in MEASURED})
 
 
 def _wider(edge: Edge, other: Edge) -> Edge:
