@@ -541,6 +541,15 @@ def test_models_have_no_rows(option):
         DifferenceDAG(**option).fit_population(pair.first, pair.second)
 
 
+def test_changed_parameters_are_those_of_other_values():
+    given = {"penalty": np.array([1.0, 2.0]), "order": ["X1", "X2"], "resamples": 20}
+    for est in (DifferenceDAG(**given), pickle.loads(pickle.dumps(DifferenceDAG(**given)))):  # noqa: S301 - our own
+        assert list(est.changed_params()) == list(given)
+    again = pickle.loads(pickle.dumps(DifferenceDAG(noise="".join(["au", "to"]))))  # noqa: S301 - our own
+    assert again.changed_params() == {}
+    assert repr(again) == "DifferenceDAG()"
+
+
 def test_clone_copies_parameters_and_not_the_answer():
     est = Paper(estimator="plugin", threshold=0.2)
     before = est.get_params()

@@ -204,8 +204,9 @@ class DifferenceDAG:
 
     def changed_params(self) -> dict[str, Any]:
         """Return the parameters that are not the default."""
-        defaults = inspect.signature(type(self)).parameters
-        return {name: value for name, value in self.get_params().items() if value is not defaults[name].default}
+        known = {name: one.default for name, one in inspect.signature(type(self)).parameters.items()}
+        own = self.get_params().items()  # of another type first: arrays cannot be asked whether they are equal
+        return {k: value for k, value in own if type(value) is not type(known[k]) or value != known[k]}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.changed_params().items())})"

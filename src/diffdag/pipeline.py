@@ -71,7 +71,7 @@ from diffdag.trust.resampling import Drawing, Kind, NoneFitted, Resamples, check
 from diffdag.trust.scatter import edge_scatters, rows_to_show
 from diffdag.trust.sensitivity import lost_above, sensitivity_note
 from diffdag.trust.settings_path import BaseSettings, follow_path
-from diffdag.trust.splitting import measure, split_rows
+from diffdag.trust.splitting import check_columns, check_held_out, measure, split_rows
 from diffdag.trust.support import ROWS_NEEDED, read_edges, with_support
 
 if TYPE_CHECKING:
@@ -550,12 +550,13 @@ def assess(
     callback: ProgressCallback | None = None,
     *,
     held_out: Tables | None = None,
+    whole: Tables | None = None,
     along: Sequence[str] = (),
 ) -> Difference:
     """Add to a fit all that was asked for, and the checks.
 
-    `held_out` are rows that had no part in the fit, to measure the changes on; `along` is an order that refits
-    have to keep to.
+    `held_out` are rows that had no part in the fit, to measure the changes on, and `whole` are these and those
+    of the fit; `along` is an order that refits have to keep to.
     """
     found = add_stand_ins(fit.difference, fit) if fit.method == "order" else fit.difference
     rows = tables.adjusted
@@ -575,11 +576,11 @@ def assess(
         unit_effects=effects_by_unit(fit) if fit.method == "order" else (),
         mean_list=as_levels(found.mean_list, tables.whitened),
         node_tests=node_tests(fit) if fit.method == "order" else (),
-        samples=prepared.samples or found.samples,
+        samples=(len(whole.first), len(whole.second)) if whole else prepared.samples or found.samples,
         switch_list=switch_changes(tables.switched),
     )
     if wanted.permuted:
-        tested = permute_tables(tables, wanted.permuted, options.seed, progress=callback)
+        tested = permute_tables(whole or tables, wanted.permuted, options.seed, progress=callback)
         result = replace(result, global_test=tested)
     with show_progress(callback, "Checking assumptions", 1) as advance:
         known = {"effective": options.effective_samples is not None, "resampled": bool(wanted.fits)}
@@ -760,15 +761,20 @@ def fit_tables(
     if tables.few is not None:
         return DifferenceResult.of(fit_means(tables, options, wanted, callback))
     wanted = suited(wanted, options, tables)
-    held_out = None
+    held_out = whole = None
     if wanted.intervals is not None:
-        tables, held_out = split_rows(tables, options.rng)
+        whole = tables
+        tables, held_out = split_rows(whole, options.rng)
+        most = options.most_variables(len(held_out.first), len(held_out.second))
+        if len(tables.names) <= min(most, MOST):  # none will be screened out
+            check_columns(held_out)
+            check_held_out(*moments_of(held_out, options))
     check_journals(tables, options, wanted)
     prepared = prepare(tables, options, callback)
     tables.check_left()
     prepared = controlled(prepared, tables, options, wanted, callback)
     fit = search(prepared, options, callback)
-    assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out)
+    assessed = assess(fit, prepared, tables, options, wanted, callback, held_out=held_out, whole=whole)
     return DifferenceResult.of(assessed)
 
 

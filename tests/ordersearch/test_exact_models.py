@@ -137,3 +137,12 @@ def test_changed_weights_a_gain_intercepts_and_two_noise_variances_are_told_apar
     result = answer(truth)
     if assert_found(result, truth):
         assert_moved(result, truth)
+
+
+@pytest.mark.parametrize("noise", [1.0, 1.0 + 1e-13])
+def test_no_noise_variance_changed_where_an_effect_turns_round(noise):
+    """X1 -> X2 and X2 -> X1: along either order one of the variances of the regressions differs."""
+    one, two = (LinearSEM(np.eye(2, k=k), noise_variances=[noise**k, 1.0]) for k in (-1, 1))
+    result = DifferenceDAG(n_jobs=1).fit_population(one, two).result_
+    assert [str(edge) for edge in result.edge_list] == ["X1 -- X2"]
+    assert result.noise_list == ()

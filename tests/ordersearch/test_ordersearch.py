@@ -14,7 +14,7 @@ from diffdag import DifferenceDAG, InputError, LinearSEM, Moments, load, simulat
 from diffdag.model.regression import regress_jointly
 from diffdag.model.sem import causal_order
 from diffdag.ordersearch.penalty import VARIANCE_SHARE, A, B, penalties
-from diffdag.ordersearch.rules import FREE, VARIANCE, make_rules
+from diffdag.ordersearch.rules import CHANGE, FREE, INTERCEPT, VARIANCE, make_rules
 from diffdag.ordersearch.search import (
     CHANCE,
     TIE,
@@ -422,6 +422,16 @@ def test_penalties_grow_with_the_variables_and_shrink_to_their_limit():
         change, variance, *_ = penalties(rows, rows, 3, total)
         np.testing.assert_allclose(change, price, rtol=1e-3)
         np.testing.assert_allclose(variance, VARIANCE_SHARE * price, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("n1", "n2", "p"), [(10, 12, 5), (10000, 1000, 8), (853, 1e9, 400), (9, 1e6, 2)])
+def test_penalties_never_fall_as_they_are_raised(n1, n2, p):
+    factors = np.union1d(np.geomspace(1e-3, 1e6, 200), np.linspace(1, 60, 100))
+    for total, change in ((p, None), (1000 * p, 12.0)):
+        tables = np.array([penalties(n1, n2, p, total, factor, change=change) for factor in factors])
+        assert np.isfinite(tables).all()
+        assert (np.diff(tables, axis=0) >= 0).all()
+        assert (tables[-1, [CHANGE, VARIANCE, INTERCEPT]] > 1e5).all()
 
 
 def test_few_rows_keep_the_level_of_many():

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from diffdag import DifferenceDAG, LinearSEM
 from diffdag.report import graphs
 from diffdag.report.format import NumberFormat, printable
 from diffdag.report.html import page
@@ -580,3 +581,12 @@ class TestNodes:
         none = self.result(edge_list=(), gain_list=(), noise_list=(), mean_list=(), switch_list=())
         assert none.nodes["variable"].tolist() == list(none.variables)
         assert not none.nodes["changed"].any()
+
+
+def test_changing_a_table_of_a_result_leaves_the_result():
+    models = [LinearSEM(np.eye(2, k=-1) * weight) for weight in (1, 2)]
+    result = DifferenceDAG(n_jobs=1).fit_population(*models).result_
+    for name in ("delta_precision", "edges", "nodes"):
+        table = getattr(result, name)
+        table.iloc[0, 0] = 99
+        assert getattr(result, name).iloc[0, 0] != 99

@@ -198,10 +198,11 @@ class TestFalseDiscoveries:
 
     def test_a_sure_pair_of_unsure_direction_stays_undirected(self):
         edges = [
-            Edge("b", "a", confidence=0.99, direction=0.5),
+            Edge("b", "a", confidence=0.99, direction=0.5, stand_ins=("e", "f")),
             Edge("c", "d", confidence=0.999, direction=0.999),
         ]
         kept = control_false_edges(answer(edges), 0.05)
+        assert [edge.stand_ins for edge in kept.edge_list] == [("e", "f"), ()]
         assert [(e.source, e.target, e.directed) for e in kept.edge_list] == [
             ("a", "b", False),
             ("c", "d", True),

@@ -11,8 +11,10 @@ from scipy import stats
 import diffdag as dd
 from diffdag.model.regression import regress_jointly
 from diffdag.pipeline import ModelOptions, moments_of, prepare, search
+from diffdag.report.explanation import explanation_text
 from diffdag.tables.align import align_tables
 from diffdag.tables.moments import Moments
+from diffdag.trust.permutation import permute_tables
 from diffdag.trust.splitting import measure, split_rows
 
 PAIR = dd.simulate_pair(p=6, neighbours=3, changes=2, weights=(0.7, 1.0), rng=8)
@@ -59,21 +61,34 @@ def test_the_interval_is_students_of_least_squares_on_the_other_rows():
         assert edge.high >= beta[k] + reach - 1e-9
 
 
-def test_whether_an_edge_is_settled_stays_as_the_search_found_it():
+def test_what_is_not_measured_stays_as_the_search_found_it():
     found, held = split_rows(TABLES, 0)
     options = ModelOptions()
     fit = search(prepare(found, options), options)
     told = fit.difference
     for settled in (False, True):
-        edges = tuple(replace(edge, settled=settled) for edge in told.edge_list)
+        own = {
+            "settled": settled,
+            "stand_ins": ("X9",),
+            "support": "unclear",
+            "confidence": 0.7,
+            "direction": 0.6,
+        }
+        edges = tuple(replace(edge, **own) for edge in told.edge_list)
         given = replace(told, edge_list=edges)
         measured = measure(given, fit, *moments_of(held, options), np.zeros((6, 6), bool))
-        assert {edge.settled for edge in measured.edge_list} == {settled}
+        for edge, before in zip(measured.edge_list, edges, strict=True):
+            assert {name: getattr(edge, name) for name in own} == own
+            assert edge.delta != before.delta
+            assert edge.robustness != before.robustness
 
 
 def test_fit_splits_and_says_so():
-    result = dd.DifferenceDAG(n_jobs=1, intervals="split").fit(TABLES.first, TABLES.second).result_
-    assert result.samples == (401, 300)
+    model = dd.DifferenceDAG(n_jobs=1, intervals="split", permutations=99)
+    result = model.fit(TABLES.first, TABLES.second).result_
+    assert result.samples == (801, 600)
+    assert result.global_test == permute_tables(TABLES, 99)
+    assert "no part in finding the changes" in explanation_text(result, result.edge_list[0].target)
     assert "401 and 300 rows" in result.notes[-1]
     assert "400 and 300" in result.notes[-1]
     assert (result.edges["low"] < result.edges["delta"]).all()
@@ -123,3 +138,15 @@ def test_few_rows_of_one_noisy_condition_give_wide_intervals():
 def test_what_cannot_be_split(options, says):
     with pytest.raises(dd.InputError, match=says):
         dd.DifferenceDAG(**options, intervals="split").fit(TABLES.first, TABLES.second)
+
+
+def test_a_held_out_half_without_a_rare_value_is_refused_before_anything_is_fitted(tmp_path):
+    """The only rows of the second table with another value are among those that changes are found on."""
+    first, second = TABLES.first.copy(), TABLES.second.copy()
+    rows = np.zeros((len(second), 1))
+    rows[np.flatnonzero(np.isin(second[:, 0], split_rows(TABLES, 0)[0].second[:, 0]))[:40]] = 1.0
+    first = np.column_stack([first, np.arange(len(first)) % 2])
+    model = dd.DifferenceDAG(n_jobs=1, intervals="split", resamples=20)
+    with pytest.raises(dd.InputError, match=r"'X7' is constant in the held-out half of the second table"):
+        model.fit(first, np.column_stack([second, rows]), journal=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()

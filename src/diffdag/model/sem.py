@@ -51,7 +51,7 @@ class LinearSEM:
         Shape of the noise that `sample` draws (Student's t has 5 degrees of freedom). The theory
         uses means and second moments only.
     intercepts : array_like, shape (p,), optional
-        The vector ``c``; all zero if left out.
+        The vector ``c``; all zero if left out. A comparison has them where causes are at their common mean.
 
     See Also
     --------

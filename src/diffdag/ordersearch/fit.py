@@ -637,11 +637,11 @@ def compare_models(fit: OrderFit, first: LinearSEM, second: LinearSEM) -> Differ
         edges = *exact, *_undirected(fit)
     edges = with_sizes(edges, first.names, pooled_scale(fit.first, fit.second))
     own = list(zip(first.names, first.noise_variances.tolist(), second.noise_variances.tolist(), strict=True))
-    # With a gain variances are free, and may be the same.
+    # With a gain, or along an order that is not the models' own, variances may be separate and the same.
     noise = [
         (*own[k], own[k][1] / own[k][2])
         for k in sorted(fit.structure.separate)
-        if k not in fit.structure.gains or own[k][1] != own[k][2]
+        if not math.isclose(own[k][1], own[k][2])
     ]
     return Difference(
         method="order",

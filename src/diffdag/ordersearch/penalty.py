@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, fdtri, stdtrit
 
-from diffdag._base.arrays import FloatArray
+from diffdag._base.arrays import FloatArray, IntArray
 
 G, A, B = 2.0, 0.9, 3.65
 # A changed variance, and a changed intercept, have these shares of the penalty of a changed coefficient: there
@@ -27,6 +27,8 @@ G, A, B = 2.0, 0.9, 3.65
 # variance free too, and has the penalties of all three: no changed effect is cheaper called a gain.
 VARIANCE_SHARE, INTERCEPT_SHARE = 0.6, 0.5
 WIDE, LINKED = 6.6, 1.6  # see `wide_penalty`
+# Penalties follow from levels up to this; beyond, where levels are next to zero, they grow in proportion.
+FARTHEST = 100.0
 
 
 class Inflation(NamedTuple):
@@ -74,22 +76,22 @@ def penalties(
     """
     rows, k = n1 + n2, np.arange(p)
     ample = factor * max(math.log(rows) / 2 + G * math.log(total), A + B * math.log(p))
-    shares = (1.0, VARIANCE_SHARE, INTERCEPT_SHARE)
-    level, variance_level, intercept_level = (chdtrc(1, 2 * share * ample) for share in shares)
-    if change is not None:
-        level = chdtrc(1, 2 * factor * change)
+    asked = np.array(
+        [ample if change is None else factor * change, VARIANCE_SHARE * ample, INTERCEPT_SHARE * ample]
+    )
+    level, variance_level, intercept_level = chdtrc(1, 2 * np.minimum(asked, FARTHEST))
+    farther = np.maximum(asked / FARTHEST, 1.0)
     free = rows - 3.0 - k
     effect, intercept = (
         free / 2 * np.log1p(stdtrit(free, tail / 2) ** 2 / free) for tail in (level, intercept_level)
     )
-    free1, free2 = np.asarray(n1 - 1.0 - k, float), np.asarray(n2 - 1.0 - k, float)
-    ratios = [
-        _variance_ratio(n1, n2, np.asarray(fdtri(free1, free2, share) * free1, float), free2)
-        for share in (1 - variance_level / 2, variance_level / 2)
-    ]
+    # The quantiles in the upper tail are those in the lower one of the conditions swapped, without rounding.
+    ratio = np.maximum(
+        _variance_ratio(n1, n2, k, variance_level / 2), _variance_ratio(n2, n1, k, variance_level / 2)
+    )
     effect, variance, intercept = (
         times * own
-        for times, own in zip(inflation, (effect, free / rows * np.maximum(*ratios), intercept), strict=True)
+        for times, own in zip(inflation * farther, (effect, free / rows * ratio, intercept), strict=True)
     )
     table: FloatArray = np.array([effect, variance, free, intercept, effect])
     table[4] += table[1] + table[3]
@@ -124,9 +126,10 @@ def variance_penalty(n1: float, n2: float, p: int, total: int) -> float:
     return float(penalties(n1, n2, p, total)[1].mean())
 
 
-def _variance_ratio(n1: float, n2: float, rss1: FloatArray, rss2: FloatArray) -> FloatArray:
-    """Likelihood ratio of two variances against one."""
-    rows = n1 + n2
+def _variance_ratio(n1: float, n2: float, k: IntArray, tail: float) -> FloatArray:
+    """Likelihood ratio of two variances against one where the first is as small as at a level of one tail."""
+    rows, free1, free2 = n1 + n2, n1 - 1.0 - k, n2 - 1.0 - k
+    rss1, rss2 = np.asarray(fdtri(free1, free2, tail) * free1, float), free2
     ratio: FloatArray = (
         rows / 2 * np.log((rss1 + rss2) / rows) - n1 / 2 * np.log(rss1 / n1) - n2 / 2 * np.log(rss2 / n2)
     )

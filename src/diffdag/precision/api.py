@@ -45,7 +45,11 @@ SPARSE = ("dantzig", "dtrace")  # those that see a problem through `SparseProble
 
 @dataclass(frozen=True, eq=False)
 class PrecisionDifference:
-    """An estimate of ``Omega1 - Omega2``; its certificate is on the standardised scale, before symmetrising."""
+    """An estimate of ``Omega1 - Omega2``, with the certificate of the solution that it was made from.
+
+    `entries` and `matrix` are symmetrised (see `symmetrise`) and in the user's units; `objective`, `violation`
+    and `gap` are of the solution before that, on the standardised scale, and do not follow from the matrix.
+    """
 
     entries: csr_array  # in the user's units, symmetric
     names: tuple[str, ...]
@@ -94,7 +98,8 @@ def precision_difference(
     Returns
     -------
     PrecisionDifference
-        The matrix in the user's units, with a certificate: objective, violation, gap, iterations.
+        The matrix in the user's units, symmetrised after solving, with a certificate of the solution before
+        that, on standardised variables: objective, violation, gap, iterations.
 
     See Also
     --------

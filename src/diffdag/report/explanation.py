@@ -153,6 +153,8 @@ def legend(result: Difference, *, effects: bool) -> list[str]:
         )
     if origin := origin_words(result):
         said.append(f"{origin}.")
+    if any(edge.low is not None for edge in result.edge_list):
+        said.append("All numbers are from the half of the rows that had no part in finding the changes.")
     if any(own.name == "independent rows" and not own.passed for own in result.checks):
         said.append("Intervals are too narrow: rows resemble those before them, and count as independent here.")
     return said

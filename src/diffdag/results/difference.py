@@ -132,9 +132,9 @@ class Difference:
         if len(self.labels) != 2:
             raise ValueError(f"labels has {len(self.labels)} entries; expected 2")
 
-    @cached_property
+    @property
     def delta_precision(self) -> pd.DataFrame:
-        """Difference of the precision matrices, first minus second, as a table of p x p."""
+        """Difference of the precision matrices, first minus second, as a new table of p x p."""
         import pandas as pd  # noqa: PLC0415
 
         axis = pd.Index(list(self.variables), dtype=object)

@@ -208,8 +208,8 @@ class MeanChange(_Record):
     variable: str  #: its name
     mean_first: float | None = None  #: mean in the first condition
     mean_second: float | None = None  #: and in the second
-    #: Change of the intercept, first minus second: what is left of the difference of the means after what the
-    #: variables before it in the causal order account for.
+    #: Change of the intercept at the common mean of the causes, first minus second: what is left of the
+    #: difference of the means after what the variables before it in the causal order account for.
     delta: float | None = None
     stderr: float | None = None  #: standard error of `delta`
     pvalue: float | None = None  #: of no change, for this variable alone
@@ -272,7 +272,7 @@ class Node(_Record):
     effects: tuple[str, ...] = ()  #: variables whose effect on it changed; or may have, where direction is open
     gain: float | None = None  #: factor of all effects on it, second condition over first
     noise: float | None = None  #: ratio of its noise variances, first over second
-    intercept: float | None = None  #: change of its intercept, first minus second
+    intercept: float | None = None  #: change of its intercept, first minus second; see `MeanChange`
     #: Of "nothing about its mechanism changed", given the causal order that was found; see `NodeTest`.
     pvalue: float | None = None
     #: Smallest false-discovery rate at which it is among the changed variables (Benjamini and Yekutieli 2001).

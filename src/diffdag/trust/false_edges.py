@@ -59,6 +59,7 @@ def _claims(edge: Edge) -> Iterator[Edge]:
             confidence=edge.confidence,
             support=edge.support,
             settled=edge.settled,
+            stand_ins=edge.stand_ins,
         )
 
 

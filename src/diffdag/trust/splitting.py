@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtrit
@@ -23,19 +22,19 @@ from scipy.special import stdtrit
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
 from diffdag._base.words import Option, using
-from diffdag.ordersearch.fit import Structure
+from diffdag.ordersearch.fit import OrderFit, Structure
+from diffdag.ordersearch.search import Found, changed_edges, walk_from
 from diffdag.precision.problem import pooled_scale
 from diffdag.results.difference import Difference
 from diffdag.results.records import Edge, with_sizes
 from diffdag.tables.align import Tables
 from diffdag.tables.degenerate import check_moments
 from diffdag.tables.moments import Moments, check_comparable
-
-if TYPE_CHECKING:
-    from diffdag.ordersearch.fit import OrderFit, Structure
-    from diffdag.ordersearch.search import Found
+from diffdag.tables.problems import check_varies
 
 LEVEL = 0.95
+HELD_OUT = "held-out half of the first", "held-out half of the second"
+MEASURED = ("change", "weight_first", "weight_second", "delta", "stderr", "low", "high", "robustness")
 # Orders whose score is larger by no more than this explain the rows about as well: odds of 20 to 1.
 AS_GOOD = 3.0
 MOST_ORDERS = 24  # that are looked at besides the one found
@@ -50,6 +49,19 @@ def split_rows(tables: Tables, rng: np.random.Generator | int | None) -> tuple[T
     return tables.take(find[0], find[1]), tables.take(test[0], test[1])
 
 
+def check_columns(held_out: Tables) -> None:
+    """Refuse columns that vary among the rows of the other half only."""
+    for rows, label in zip((held_out.adjusted.first, held_out.adjusted.second), HELD_OUT, strict=True):
+        check_varies(held_out.names, rows.min(axis=0) == rows.max(axis=0), label)
+
+
+def check_held_out(first: Moments, second: Moments) -> None:
+    """Refuse rows that nothing can be measured on: a wild row may be among these only."""
+    for moments, label in zip((first, second), HELD_OUT, strict=True):
+        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
+    check_comparable(first, second, HELD_OUT)
+
+
 def measure(
     result: Difference, fit: OrderFit, first: Moments, second: Moments, before: BoolArray
 ) -> Difference:
@@ -58,27 +70,20 @@ def measure(
     The moments are of those rows, over the variables that were kept; `fit` is on the others. ``before[a, b]``
     if it is known that a precedes b.
     """
-    for moments, label in ((first, "first"), (second, "second")):  # a wild row may be among these only
-        check_moments(moments.names, moments.n, moments.scatter, label, mean=moments.mean)
-    check_comparable(first, second)
+    check_held_out(first, second)
     measured = _measured_edges(fit.structure, first, second)
     for other in _equivalent(fit, before):
         for ends, edge in _measured_edges(other, first, second).items():
             if ends in measured:
                 measured[ends] = _wider(measured[ends], edge)
-    kept = (_judged(measured[e.source, e.target], e) if e.directed else e for e in result.edge_list)
+    numbers = {ends: {name: getattr(edge, name) for name in MEASURED} for ends, edge in measured.items()}
+    kept = (replace(e, **numbers[e.source, e.target]) if e.directed else e for e in result.edge_list)
     edges = with_sizes(kept, first.names, pooled_scale(first, second))
     note = (
-        f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights and {LEVEL:.0%} intervals "
-        f"are from the other {first.n:,} and {second.n:,}, so that they account for the search"
+        f"changes were found on {fit.first.n:,} and {fit.second.n:,} rows; weights, {LEVEL:.0%} intervals "
+        f"and explanations are from the other {first.n:,} and {second.n:,}, so that they account for the search"
     )
     return replace(result, edge_list=edges, notes=(*result.notes, note))
-
-
-def _judged(measured: Edge, found: Edge) -> Edge:
-    """An edge as measured, with what was said of it where it was found."""
-    sure = replace(measured, confidence=found.confidence, direction=found.direction)
-    return replace(sure, support=found.support, settled=found.settled)
 
 
 def _wider(edge: Edge, other: Edge) -> Edge:
@@ -90,8 +95,6 @@ def _wider(edge: Edge, other: Edge) -> Edge:
 
 def _equivalent(fit: OrderFit, before: BoolArray) -> list[Structure]:
     """Other orders that explain the rows about as well, by moving changed variables past each other."""
-    from diffdag.ordersearch.search import changed_edges, walk_from  # noqa: PLC0415
-
     problem = fit.problem.requiring(np.zeros((fit.problem.p,) * 2, bool))
     best = walk_from(problem, fit.structure.order)
     limit = best.score + AS_GOOD
