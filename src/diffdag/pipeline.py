@@ -482,6 +482,7 @@ class Refit:
     # Variables whose gains, noise variances and intercepts are asked for; None for all.
     moved: frozenset[str] | None = None
     shape: bool | None = None  # whether the shape of all residuals counts; None to let the rows decide
+    controls: int | None = None  # fits to random halves of one table, by which penalties may have been raised
 
     @classmethod
     def of(
@@ -490,6 +491,7 @@ class Refit:
         along: Sequence[str] = (),
         fit: Fit | None = None,
         moved: Collection[str] | None = None,
+        controls: int | None = None,
     ) -> Refit:
         """Rows are taken for independent; `along` is an order that refits have to keep to.
 
@@ -502,7 +504,7 @@ class Refit:
         )
         options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
         shape = fit.shaped if fit is not None and fit.method == "order" else None
-        return cls(options, starts, inflation, None if moved is None else frozenset(moved), shape)
+        return cls(options, starts, inflation, None if moved is None else frozenset(moved), shape, controls)
 
     @property
     def about(self) -> dict[str, str]:
@@ -511,6 +513,7 @@ class Refit:
             "model": repr(replace(self.options, required=None)),
             "required": repr(self.options.required),
             "moved": "all" if self.moved is None else "claimed",
+            "controls": str(self.controls),
         }
 
     def __call__(
@@ -672,7 +675,7 @@ def check_journals(
     """Refuse journals of other runs, as far as that can be told before a search for a common order."""
     if isinstance(options.rng, np.random.Generator) or wanted.journal is None:
         return  # a Generator would be another one after this
-    refit = Refit.of(options, moved=())
+    refit = Refit.of(options, moved=(), controls=wanted.controls)
     for kind, drawing in _drawings(tables, options, wanted).items():
         check_journal(tables, refit, drawing, wanted.journal_of(kind), searched=searched)
 
@@ -691,7 +694,7 @@ def _with_resamples(
     moved = {
         change.variable for own in (result.gain_list, result.noise_list, result.mean_list) for change in own
     }
-    refit = Refit.of(options, along, fit, moved)
+    refit = Refit.of(options, along, fit, moved, wanted.controls)
     drawings, fits = _drawings(tables, options, wanted), wanted.fits_of
     how: dict[str, Any] = {"n_jobs": options.n_jobs, "progress": callback}
 
