@@ -534,7 +534,13 @@ def test_scikit_learn_knows_whether_it_is_fitted():
     check_is_fitted(est.fit_population(pair.first, pair.second))
 
 
-@pytest.mark.parametrize("option", [{"resamples": 20}, {"fdr": 0.1}, {"adjust": ["X1"]}, {"cluster": "donor"}])
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"resamples": 20}, {"fdr": 0.1}, {"adjust": ["X1"]}, {"cluster": "donor"}, {"covariance": "winsorised"},
+        {"effective_samples": 50.0}, {"missing": "em"}, {"missing": "drop"}, {"max_variables": 3},
+    ],
+)  # fmt: skip
 def test_models_have_no_rows(option):
     pair = simulate_pair(3, neighbours=1, changes=1, rng=0)
     with pytest.raises(InputError, match=f"{next(iter(option))} needs rows, and models have none"):

@@ -405,7 +405,11 @@ def test_the_command_line_refuses_in_one_line_and_writes_nothing(capsys, tmp_pat
 # Moments
 
 
-NEEDS_ROWS = {"missing": {"missing": "em"}, "cluster": {"cluster": "donor"}}
+NEEDS_ROWS = {
+    "em": {"missing": "em"}, "drop": {"missing": "drop"}, "cluster": {"cluster": "donor"},
+    "covariance": {"covariance": "winsorised"}, "effective_samples": {"effective_samples": 30.0},
+    "controls": {"controls": 20}, "permutations": {"permutations": 99}, "fdr": {"fdr": 0.1},
+}  # fmt: skip
 WITH_MOMENTS = {
     "fit": lambda model, both: model.fit_moments(*both),
     "conditions": lambda model, both: dd.fit_conditions({"a": both[0], "b": both[1]}, model=model),
@@ -415,7 +419,7 @@ WITH_MOMENTS = {
 
 @pytest.mark.parametrize("options", NEEDS_ROWS.values(), ids=NEEDS_ROWS)
 @pytest.mark.parametrize("fitted", WITH_MOMENTS.values(), ids=WITH_MOMENTS)
-def test_moments_have_no_gaps_or_donors(options, fitted):
+def test_what_acts_on_rows_is_refused_of_moments(options, fitted):
     rng = np.random.default_rng(0)
     both = [dd.Moments.from_array(rng.standard_normal((50, 3))) for _ in range(2)]
     with pytest.raises(InputError, match=f"{next(iter(options))}.* needs rows"):

@@ -111,6 +111,8 @@ def fit_conditions(
     wanted = pipeline.suited(wanted, options)
     _check_options(options, wanted, tables)
     reduced = any(isinstance(table, Moments) for table in tables.values())
+    if reduced:
+        pipeline.refuse_rows(options, wanted)
     covariates = covariates_of_moments(**model.alignment()) if reduced else []
     notes: list[str] = []
     shared = options.method == "order"
@@ -156,11 +158,6 @@ def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[st
         )
     if wanted.intervals is not None:
         raise InputError("split intervals are for two conditions; leave them out")
-    for name in ("resamples", "fdr", "permutations"):
-        if getattr(wanted, name) and any(isinstance(table, Moments) for table in tables.values()):
-            raise InputError(
-                named(name), " needs rows to resample, and moments have none; give tables, or leave it out"
-            )
 
 
 def _comparisons(names: list[str], reference: str | None) -> list[Pair]:

@@ -857,8 +857,7 @@ def fit_moments(
     """The chain for moments, as far as it needs no rows."""
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
         raise InputError("fit_moments takes two Moments, as Moments.from_array makes them; fit takes tables")
-    for name in wanted.of_rows:
-        raise InputError(named(name), " needs rows, and only moments are known; leave it out")
+    refuse_rows(options, wanted)
     prepared = prepare_moments(first, second, options, labels, adjust)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 
@@ -876,6 +875,18 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
     fit = ordersearch.fit_exactly(first, second, before, options.order_settings(None))
     found = ordersearch.compare_models(fit, first, second)
     return DifferenceResult.of(replace(found, explanations=explain_changes(found, fit, exact=True)))
+
+
+def refuse_rows(
+    options: ModelOptions,
+    wanted: Assessment,
+    known: str = "only moments are known",
+    others: Sequence[str] = (),
+) -> None:
+    """Refuse options that act on rows, where there are none; `others` are names of more that were given."""
+    given = [*wanted.of_rows, *others, *["covariance"] * (options.covariance != "sample")]
+    for name in [*given, *["effective_samples"] * (options.effective_samples is not None)]:
+        raise InputError(named(name), f" needs rows, and {known}; leave it out")
 
 
 def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:

@@ -21,6 +21,7 @@ from diffdag.pipeline import (
     inflation_of,
     prepare,
     prepare_moments,
+    refuse_rows,
     search,
 )
 from diffdag.result import PathResult
@@ -166,6 +167,7 @@ def settings_path(
         options = replace(options, rng=int(options.rng.integers(2**63)))
     tables: Tables | None = None
     if isinstance(first, Moments) and isinstance(second, Moments):
+        refuse_rows(options, model.assessment(None))
         covariates = covariates_of_moments(**model.alignment())
         prepared = prepare_moments(
             *choose(first, second, columns, drop, covariates), options, adjust=covariates

@@ -101,6 +101,7 @@ def fit(
 
     estimator = build(model, **rows)
     if isinstance(one, Moments):
+        estimator.set_params(missing="error")  # rows with gaps were left out as the moments were made
         estimator.fit_moments(one, other, labels=called, progress=True)
     else:
         with resumable(kept):

@@ -53,7 +53,7 @@ def path(
         found = settings_path(
             one,
             two,
-            model=build(model),
+            model=build(model | {"missing": None} if isinstance(one, Moments) else model),
             by=by,  # type: ignore[arg-type]  # checked there
             **tried,
             fits=fits,
