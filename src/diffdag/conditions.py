@@ -108,7 +108,6 @@ def fit_conditions(
     compared = _comparisons(list(tables), reference)
     model = model or DifferenceDAG()
     options, wanted = model.model_options(), model.assessment(journal)
-    wanted = pipeline.suited(wanted, options)
     _check_options(options, wanted, tables)
     reduced = any(isinstance(table, Moments) for table in tables.values())
     if reduced:
@@ -125,9 +124,9 @@ def fit_conditions(
     with one_blas_thread(), progress_callback(progress, ESTIMATING) as callback:
         steps = []
         for pair, data in parts.items():
-            asked = wanted
+            asked = pipeline.suited(wanted, options, data if isinstance(data, Tables) else None)
             if wanted.journal is not None:
-                asked = replace(wanted, journal=Path(wanted.journal) / folders[pair])
+                asked = replace(asked, journal=Path(wanted.journal) / folders[pair])
             if isinstance(data, Tables):
                 steps.append(_Comparison(pair, data, pipeline.prepare(data, options, callback), asked))
             else:
