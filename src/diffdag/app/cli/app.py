@@ -172,12 +172,12 @@ def _options(
 
 
 @contextlib.contextmanager
-def resumable(kept: bool = True) -> Iterator[None]:
-    """Say, on an interruption, that finished work is kept, where it is."""
+def resumable(folder: Path | None) -> Iterator[None]:
+    """Say, on an interruption, that finished work is kept, where a folder has a journal of it."""
     try:
         yield
     except KeyboardInterrupt:
-        if kept:
+        if folder is not None and any(folder.rglob("*.journal")):
             say("what is finished is kept; the same command continues")
         raise
 

@@ -83,7 +83,7 @@ def fit(
     places = _coordinates(coordinates)
     rows = {"resamples": resamples, "fdr": fdr, "permutations": permutations, "intervals": intervals}
     rows |= {"controls": controls, "stored_rows": stored_rows}
-    kept = out is not None and bool(resamples or fdr)
+    kept = out if resamples or fdr else None
     if reference is not None or pairwise or groups is not None:
         two = {"first": inputs.first_group, "second": inputs.second_group, "intervals": intervals}
         _check_groups(inputs, reference, pairwise, **two, labels=labels, coordinates=coordinates)

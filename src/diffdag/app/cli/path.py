@@ -49,7 +49,7 @@ def path(
         name: None if text is None else cli.split_numbers(f"--{name}", text) for name, text in lists.items()
     }
     kept = out / "path.journals" if out is not None and by == "stability" else None
-    with cli.resumable(kept is not None), use_cluster(dask):
+    with cli.resumable(kept), use_cluster(dask):
         found = settings_path(
             one,
             two,
