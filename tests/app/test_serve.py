@@ -433,10 +433,27 @@ class TestTrouble:
         jobs._follow = lambda job: {"headline": "something"}
         jobs._do(job)
         assert job.state == "done"
-        assert job.message.startswith(
-            f"the answer could not be written to '{tmp_path / 'nowhere' / 'answer-1'}'"
-        )
+        assert job.message.startswith(f"the answer could not be written to '{tmp_path / 'nowhere'}'")
         assert job.message.endswith("download it from here")
+
+    @pytest.mark.parametrize("fails", ["next_place", "keep_answer", "_follow"])
+    def test_the_queue_goes_on_whatever_fails(self, tmp_path, monkeypatch, fails):
+        """A folder that may not be looked into, a name that is too long, a fault of ours."""
+
+        def fail(*_):
+            raise ArithmeticError("a fault") if fails == "_follow" else PermissionError(errno.EACCES, "denied")
+
+        jobs = Jobs(tmp_path, tmp_path / "out")
+        monkeypatch.setattr(jobs, "_follow", lambda job: (job.folder / "answer").mkdir() or {})
+        if fails == "_follow":
+            monkeypatch.setattr(jobs, fails, fail)
+        else:
+            monkeypatch.setattr(f"diffdag.app.serve.folder.{fails}", fail)
+            monkeypatch.setattr(f"diffdag.app.serve.jobs.{fails}", fail, raising=False)
+        both = [jobs.submit("a and b", [], {}) for _ in range(2)]
+        until(lambda: all(job.state in ("done", "failed") for job in both), 10)
+        assert {job.state for job in both} == {"failed" if fails == "_follow" else "done"}
+        assert ("because of a fault in diffdag" if fails == "_follow" else "denied") in both[1].message
 
 
 def ask_for_a_look(server, keys):
