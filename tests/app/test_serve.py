@@ -182,9 +182,9 @@ def server(tmp_path_factory):
     made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.close()
-    assert made.process.returncode == 0
+    assert made.process.returncode == 130
     assert made.stored == []
-    assert made.said == f"{Server.WELCOME}diffdag: ended\n"
+    assert made.said == f"{Server.WELCOME}diffdag: interrupted\n"
 
 
 def raw(server, method, path, body=None, **headers):
@@ -781,7 +781,7 @@ class TestEnd:
         server.start(server.upload_pair(WIDE, WIDE + 0.1), sure=True)
         workers = until(lambda: children_of(server.process.pid))
         server.process.send_signal(ending)
-        assert server.process.wait(timeout=20) == (0 if ending == signal.SIGTERM else -signal.SIGKILL)
+        assert server.process.wait(timeout=20) == (143 if ending == signal.SIGTERM else -signal.SIGKILL)
         until(lambda: not any(alive(worker) for worker in workers))
         if ending == signal.SIGTERM:
             assert not list(tmp_path.glob("diffdag-serve-*"))
@@ -795,8 +795,8 @@ class TestEnd:
             server.process.send_signal(signal.SIGINT)
             time.sleep(0.002)
         server.close()
-        assert server.process.returncode == 0
-        assert server.said == f"{Server.WELCOME}diffdag: ended\n"
+        assert server.process.returncode == 130
+        assert server.said == f"{Server.WELCOME}diffdag: interrupted\n"
         assert not list(tmp_path.glob("diffdag-serve-*"))
 
     def test_what_killed_servers_left_is_removed(self, tmp_path, monkeypatch):
