@@ -73,9 +73,12 @@ class Way:
 
     parts: tuple[str | Option, ...]
     page: str
+    shell: str | None = None  # where the parts do not say it there
 
     def spell(self, audience: Audience) -> str:
         """The way as this reader would go it."""
+        if audience == "shell" and self.shell is not None:
+            return self.shell
         return self.page if audience == "page" else spell(self.parts, audience)
 
 
