@@ -7,6 +7,7 @@ import pickle
 import pydoc
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -655,3 +656,9 @@ def test_constant_and_dependent_columns_are_named():
             DifferenceDAG().fit_moments(*moments)
         with pytest.raises(InputError, match=f"{says} in the first table"):
             DifferenceDAG().fit_moments(*moments[::-1])
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_of_the_path_of_a_file_it_is_said_how_to_read_it(kind):
+    with pytest.raises(InputError, match=r"or AnnData, or read it with dd\.read_table$"):
+        DifferenceDAG().fit(kind("before.csv"), kind("after.csv"))
