@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import shlex
 from collections.abc import Iterable
@@ -92,6 +93,17 @@ def using(option: Option) -> Way:
     """
     where = "under Checks" if option.name in _UNDER_CHECKS else "on the command line"
     return Way(("with ", option), f"({where})")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What a name that is not known may stand for, in whatever case it is written; else other words.
+
+    >>> did_you_mean("klf4", ["KLF4", "SOX2"], "there is no such gene")
+    "did you mean 'KLF4'?"
+    """
+    cased = {own.casefold(): own for own in known}
+    close = difflib.get_close_matches(name.casefold(), cased, n=1)
+    return f"did you mean '{cased[close[0]]}'?" if close else otherwise
 
 
 def spell(parts: Iterable[Part], audience: Audience) -> str:
