@@ -64,9 +64,10 @@ def fit_conditions(
     reference : str, optional
         The condition that all others are compared with. Left out, each is compared with each.
     model : DifferenceDAG, optional
-        How to compare; the default one if left out. With more than two conditions `effective_samples` is one
-        number for all, or ``"auto"``. With more than one comparison its resamples are fitted along the common
-        order, and confidence and `fdr` are about the changes if it is right. `intervals` is for two conditions.
+        How to compare, such as ``DifferenceDAG(whiten="ar")``; the default one if left out. With more than two
+        conditions `effective_samples` is one number for all, or ``"auto"``. With more than one comparison its
+        resamples are fitted along the common order, and confidence and `fdr` are about the changes if it is
+        right. `intervals` is for two conditions.
     columns, drop, levels : optional
         As for `DifferenceDAG.fit`. What does not vary in some condition is left out of all comparisons, and is
         a change in those in which it varies in one of the two.
