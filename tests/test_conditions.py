@@ -248,7 +248,7 @@ def test_moments_are_checked_and_cannot_be_resampled():
     assert dd.fit_conditions(reduced).pairs["c0", "c1"] == replace(usual, labels=("c0", "c1"))
     assert len(usual.checks) > 3
     for options in ({"resamples": 20}, {"fdr": 0.1}):
-        with pytest.raises(dd.InputError, match="needs rows to resample, and moments have none"):
+        with pytest.raises(dd.InputError, match="needs rows, and only moments are known"):
             dd.fit_conditions(reduced, model=dd.DifferenceDAG(**options))
 
 

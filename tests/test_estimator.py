@@ -7,6 +7,7 @@ import pickle
 import pydoc
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -534,7 +535,13 @@ def test_scikit_learn_knows_whether_it_is_fitted():
     check_is_fitted(est.fit_population(pair.first, pair.second))
 
 
-@pytest.mark.parametrize("option", [{"resamples": 20}, {"fdr": 0.1}, {"adjust": ["X1"]}, {"cluster": "donor"}])
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"resamples": 20}, {"fdr": 0.1}, {"adjust": ["X1"]}, {"cluster": "donor"}, {"covariance": "winsorised"},
+        {"effective_samples": 50.0}, {"missing": "em"}, {"missing": "drop"}, {"max_variables": 3},
+    ],
+)  # fmt: skip
 def test_models_have_no_rows(option):
     pair = simulate_pair(3, neighbours=1, changes=1, rng=0)
     with pytest.raises(InputError, match=f"{next(iter(option))} needs rows, and models have none"):
@@ -658,3 +665,9 @@ def test_constant_and_dependent_columns_are_named():
             DifferenceDAG().fit_moments(*moments)
         with pytest.raises(InputError, match=f"{says} in the first table"):
             DifferenceDAG().fit_moments(*moments[::-1])
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_of_the_path_of_a_file_it_is_said_how_to_read_it(kind):
+    with pytest.raises(InputError, match=r"or AnnData, or read it with dd\.read_table$"):
+        DifferenceDAG().fit(kind("before.csv"), kind("after.csv"))

@@ -405,7 +405,11 @@ def test_the_command_line_refuses_in_one_line_and_writes_nothing(capsys, tmp_pat
 # Moments
 
 
-NEEDS_ROWS = {"missing": {"missing": "em"}, "cluster": {"cluster": "donor"}}
+NEEDS_ROWS = {
+    "em": {"missing": "em"}, "drop": {"missing": "drop"}, "cluster": {"cluster": "donor"},
+    "covariance": {"covariance": "winsorised"}, "effective_samples": {"effective_samples": 30.0},
+    "controls": {"controls": 20}, "permutations": {"permutations": 99}, "fdr": {"fdr": 0.1},
+}  # fmt: skip
 WITH_MOMENTS = {
     "fit": lambda model, both: model.fit_moments(*both),
     "conditions": lambda model, both: dd.fit_conditions({"a": both[0], "b": both[1]}, model=model),
@@ -415,11 +419,48 @@ WITH_MOMENTS = {
 
 @pytest.mark.parametrize("options", NEEDS_ROWS.values(), ids=NEEDS_ROWS)
 @pytest.mark.parametrize("fitted", WITH_MOMENTS.values(), ids=WITH_MOMENTS)
-def test_moments_have_no_gaps_or_donors(options, fitted):
+def test_what_acts_on_rows_is_refused_of_moments(options, fitted):
     rng = np.random.default_rng(0)
     both = [dd.Moments.from_array(rng.standard_normal((50, 3))) for _ in range(2)]
     with pytest.raises(InputError, match=f"{next(iter(options))}.* needs rows"):
         fitted(dd.DifferenceDAG(**options), both)
+
+
+# What goes together
+
+
+OF_TABLES = {
+    "fit": lambda model, both: model.fit(*both),
+    "conditions": lambda model, both: dd.fit_conditions(dict(zip("ab", both, strict=True)), model=model),
+    "path": lambda model, both: dd.settings_path(*both, model=model),
+    "resamples": lambda model, both: resample_fits(*both, model=model, fits=2),
+}
+FOR_FIT = ({"controls": 20}, {"permutations": 99}, {"fdr": 0.1}, {"resamples": 20}, {"intervals": "split"})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cluster": "donor", "effective_samples": 50.0}, "errors are those between 'donor'"),
+        ({"whiten": "ar", "covariance": "winsorised"}, "covariance='winsorised' would cut off"),
+    ],
+)
+@pytest.mark.parametrize("fitted", OF_TABLES.values(), ids=OF_TABLES)
+def test_what_fit_refuses_every_fit_refuses(fitted, options, said):
+    rng = np.random.default_rng(0)
+    both = [pd.DataFrame(rng.standard_normal((80, 3)), columns=list("xyz")) for _ in range(2)]
+    both = [frame.assign(donor=[f"d{k % 8}" for k in range(80)]) for frame in both]
+    chosen = both if "cluster" in options else [frame[list("xyz")] for frame in both]
+    with pytest.raises(InputError, match=said):
+        fitted(dd.DifferenceDAG(**options), chosen)
+
+
+@pytest.mark.parametrize("options", FOR_FIT, ids=str)
+@pytest.mark.parametrize("way", ["path", "resamples"])
+def test_what_a_result_is_examined_with_is_no_part_of_other_fits(way, options):
+    both = np.random.default_rng(0).standard_normal((2, 50, 3))
+    with pytest.raises(InputError, match=f"{next(iter(options))} is for fit, and not used here"):
+        OF_TABLES[way](dd.DifferenceDAG(**options), both)
 
 
 def test_tables_that_are_read_in_pieces_cannot_have_their_gaps_filled(files):

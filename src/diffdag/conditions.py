@@ -64,9 +64,10 @@ def fit_conditions(
     reference : str, optional
         The condition that all others are compared with. Left out, each is compared with each.
     model : DifferenceDAG, optional
-        How to compare; the default one if left out. With more than two conditions `effective_samples` is one
-        number for all, or ``"auto"``. With more than one comparison its resamples are fitted along the common
-        order, and confidence and `fdr` are about the changes if it is right. `intervals` is for two conditions.
+        How to compare, such as ``DifferenceDAG(whiten="ar")``; the default one if left out. With more than two
+        conditions `effective_samples` is one number for all, or ``"auto"``. With more than one comparison its
+        resamples are fitted along the common order, and confidence and `fdr` are about the changes if it is
+        right. `intervals` is for two conditions.
     columns, drop, levels : optional
         As for `DifferenceDAG.fit`. What does not vary in some condition is left out of all comparisons, and is
         a change in those in which it varies in one of the two.
@@ -108,9 +109,10 @@ def fit_conditions(
     compared = _comparisons(list(tables), reference)
     model = model or DifferenceDAG()
     options, wanted = model.model_options(), model.assessment(journal)
-    wanted = pipeline.suited(wanted, options)
     _check_options(options, wanted, tables)
     reduced = any(isinstance(table, Moments) for table in tables.values())
+    if reduced:
+        pipeline.refuse_rows(options, wanted)
     covariates = covariates_of_moments(**model.alignment()) if reduced else []
     notes: list[str] = []
     shared = options.method == "order"
@@ -123,9 +125,9 @@ def fit_conditions(
     with one_blas_thread(), progress_callback(progress, ESTIMATING) as callback:
         steps = []
         for pair, data in parts.items():
-            asked = wanted
+            asked = pipeline.suited(wanted, options, data if isinstance(data, Tables) else None)
             if wanted.journal is not None:
-                asked = replace(wanted, journal=Path(wanted.journal) / folders[pair])
+                asked = replace(asked, journal=Path(wanted.journal) / folders[pair])
             if isinstance(data, Tables):
                 steps.append(_Comparison(pair, data, pipeline.prepare(data, options, callback), asked))
             else:
@@ -156,11 +158,6 @@ def _check_options(options: ModelOptions, wanted: Assessment, tables: Mapping[st
         )
     if wanted.intervals is not None:
         raise InputError("split intervals are for two conditions; leave them out")
-    for name in ("resamples", "fdr", "permutations"):
-        if getattr(wanted, name) and any(isinstance(table, Moments) for table in tables.values()):
-            raise InputError(
-                named(name), " needs rows to resample, and moments have none; give tables, or leave it out"
-            )
 
 
 def _comparisons(names: list[str], reference: str | None) -> list[Pair]:

@@ -14,7 +14,7 @@ import numpy as np
 from diffdag._base.checks import check_labels
 from diffdag._base.errors import InputError, NotFittedError
 from diffdag._base.progress import Progress, progress_callback
-from diffdag._base.words import join_names, named
+from diffdag._base.words import join_names
 from diffdag.tables.align import align_tables
 from diffdag.trust.options import Assessment
 
@@ -295,9 +295,9 @@ class DifferenceDAG:
     ) -> Self:
         """Fit the moments of two tables, and return the estimator itself; the rows are not needed.
 
-        Covariates that the moments carry are taken out where `adjust` names them. Options that act on rows,
-        `covariance` and `effective_samples`, are not used; `cluster`, ``missing="em"``, `whiten`, `resamples`,
-        `fdr`, `permutations`, `intervals` and `controls` are refused.
+        Covariates that the moments carry are taken out where `adjust` names them. Options that act on rows are
+        refused: `covariance`, `effective_samples`, `cluster`, `missing`, `whiten`, `resamples`, `fdr`,
+        `permutations`, `intervals` and `controls`.
 
         Parameters
         ----------
@@ -320,19 +320,20 @@ class DifferenceDAG:
         """Fit two known models, as if rows were infinitely many, and return the estimator itself.
 
         Weights are those of the models; entries of the precision difference are zero if they are rounding
-        errors. Options that act on rows are refused.
+        errors. Options that act on rows, and `max_variables`, are refused.
 
         Parameters
         ----------
         first, second : LinearSEM
             Over the same variables, in the same order.
         """
-        from diffdag.pipeline import fit_models  # noqa: PLC0415 - SciPy takes a moment to import
+        from diffdag.pipeline import fit_models, refuse_rows  # noqa: PLC0415 - SciPy takes a moment to import
 
-        given = [name for name in ("adjust", "cluster", "whiten") if getattr(self, name) is not None]
-        for name in (*self.assessment(None).of_rows, *given):
-            raise InputError(named(name), " needs rows, and models have none; leave it out")
-        return self._fitted(fit_models(first, second, self.model_options()))
+        options, names = self.model_options(), ("adjust", "cluster", "whiten", "max_variables")
+        given = [name for name in names if getattr(self, name) is not None]
+        given += ["missing"] * (self.missing != "error")
+        refuse_rows(options, self.assessment(None), "models have none", given)
+        return self._fitted(fit_models(first, second, options))
 
     def model_options(self) -> ModelOptions:
         """Return the options of the model, checked."""

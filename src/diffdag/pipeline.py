@@ -482,6 +482,7 @@ class Refit:
     # Variables whose gains, noise variances and intercepts are asked for; None for all.
     moved: frozenset[str] | None = None
     shape: bool | None = None  # whether the shape of all residuals counts; None to let the rows decide
+    controls: int | None = None  # fits to random halves of one table, by which penalties may have been raised
 
     @classmethod
     def of(
@@ -490,6 +491,7 @@ class Refit:
         along: Sequence[str] = (),
         fit: Fit | None = None,
         moved: Collection[str] | None = None,
+        controls: int | None = None,
     ) -> Refit:
         """Rows are taken for independent; `along` is an order that refits have to keep to.
 
@@ -502,7 +504,7 @@ class Refit:
         )
         options = replace(options, required=required, effective_samples=None, rng=None, n_jobs=1)
         shape = fit.shaped if fit is not None and fit.method == "order" else None
-        return cls(options, starts, inflation, None if moved is None else frozenset(moved), shape)
+        return cls(options, starts, inflation, None if moved is None else frozenset(moved), shape, controls)
 
     @property
     def about(self) -> dict[str, str]:
@@ -511,6 +513,7 @@ class Refit:
             "model": repr(replace(self.options, required=None)),
             "required": repr(self.options.required),
             "moved": "all" if self.moved is None else "claimed",
+            "controls": str(self.controls),
         }
 
     def __call__(
@@ -673,7 +676,7 @@ def check_journals(
     """Refuse journals of other runs, as far as that can be told before a search for a common order."""
     if isinstance(options.rng, np.random.Generator) or wanted.journal is None:
         return  # a Generator would be another one after this
-    refit = Refit.of(options, moved=())
+    refit = Refit.of(options, moved=(), controls=wanted.controls)
     for kind, drawing in _drawings(tables, options, wanted).items():
         check_journal(tables, refit, drawing, wanted.journal_of(kind), searched=searched)
 
@@ -692,7 +695,7 @@ def _with_resamples(
     moved = {
         change.variable for own in (result.gain_list, result.noise_list, result.mean_list) for change in own
     }
-    refit = Refit.of(options, along, fit, moved)
+    refit = Refit.of(options, along, fit, moved, wanted.controls)
     drawings, fits = _drawings(tables, options, wanted), wanted.fits_of
     how: dict[str, Any] = {"n_jobs": options.n_jobs, "progress": callback}
 
@@ -863,8 +866,7 @@ def fit_moments(
     """The chain for moments, as far as it needs no rows."""
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
         raise InputError("fit_moments takes two Moments, as Moments.from_array makes them; fit takes tables")
-    for name in wanted.of_rows:
-        raise InputError(named(name), " needs rows, and only moments are known; leave it out")
+    refuse_rows(options, wanted)
     prepared = prepare_moments(first, second, options, labels, adjust)
     return DifferenceResult.of(assess_moments(search(prepared, options, callback), prepared))
 
@@ -882,6 +884,18 @@ def fit_models(first: LinearSEM, second: LinearSEM, options: ModelOptions) -> Di
     fit = ordersearch.fit_exactly(first, second, before, options.order_settings(None))
     found = ordersearch.compare_models(fit, first, second)
     return DifferenceResult.of(replace(found, explanations=explain_changes(found, fit, exact=True)))
+
+
+def refuse_rows(
+    options: ModelOptions,
+    wanted: Assessment,
+    known: str = "only moments are known",
+    others: Sequence[str] = (),
+) -> None:
+    """Refuse options that act on rows, where there are none; `others` are names of more that were given."""
+    given = [*wanted.of_rows, *others, *["covariance"] * (options.covariance != "sample")]
+    for name in [*given, *["effective_samples"] * (options.effective_samples is not None)]:
+        raise InputError(named(name), f" needs rows, and {known}; leave it out")
 
 
 def suited(wanted: Assessment, options: ModelOptions, tables: Tables | None = None) -> Assessment:

@@ -12,16 +12,19 @@ import numpy as np
 from diffdag._base.checks import check_fits
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
-from diffdag._base.words import Option
+from diffdag._base.words import Option, named
 from diffdag.estimator import DifferenceDAG
 from diffdag.pipeline import (
+    ModelOptions,
     Refit,
     base_settings,
     effective_rows,
     inflation_of,
     prepare,
     prepare_moments,
+    refuse_rows,
     search,
+    suited,
 )
 from diffdag.result import PathResult
 from diffdag.tables.align import Tables, align_tables
@@ -55,6 +58,7 @@ def resample_fits(
         As for `DifferenceDAG.fit`.
     model : DifferenceDAG, optional
         What to fit; the default one if left out. Its `rng` draws the resamples and its `n_jobs` are processes.
+        What a result is examined with (`resamples`, `fdr`, `permutations`, `intervals`, `controls`) is refused.
         With `effective_samples` each fit draws as many rows as the tables are worth, and takes them for
         independent.
     fits : int
@@ -92,6 +96,7 @@ def resample_fits(
     model = model or DifferenceDAG()
     options = model.model_options()
     tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
+    _check_options(model, options, tables)
     options.precedence(tables.names)  # refuse at once what every fit would refuse
     check_fits("fits", fits, least=1)
     drawing = Drawing.of(tables.names, kind, effective_rows(tables, options), options.rng, varied)
@@ -124,7 +129,8 @@ def settings_path(
         As for `DifferenceDAG.fit`; moments only with ``by="ebic"``.
     model : DifferenceDAG, optional
         What to fit; the default one if left out. Its own penalty and threshold are the default that all others
-        are multiples of. Its `n_jobs` are settings, or halves, at a time.
+        are multiples of. Its `n_jobs` are settings, or halves, at a time. What a result is examined with
+        (`resamples`, `fdr`, `permutations`, `intervals`, `controls`) is refused.
     by : {"ebic", "stability"}, default "ebic"
         Extended BIC; or agreement of fits to halves of the rows, which takes `fits` times as long.
     penalties, thresholds : sequence of float, optional
@@ -166,12 +172,14 @@ def settings_path(
         options = replace(options, rng=int(options.rng.integers(2**63)))
     tables: Tables | None = None
     if isinstance(first, Moments) and isinstance(second, Moments):
+        refuse_rows(options, model.assessment(None))
         covariates = covariates_of_moments(**model.alignment())
         prepared = prepare_moments(
             *choose(first, second, columns, drop, covariates), options, adjust=covariates
         )
     else:
         tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
+        _check_options(model, options, tables)
         prepared = prepare(tables, options)
     base = base_settings(prepared, options)
     if tables is None and by == "stability":
@@ -208,6 +216,14 @@ def settings_path(
         progress=progress,
     )
     return PathResult.of(path)
+
+
+def _check_options(model: DifferenceDAG, options: ModelOptions, tables: Tables) -> None:
+    """Refuse what `fit` refuses, and what only a result of `fit` is examined with."""
+    wanted = model.assessment(None)
+    for name in wanted.of_rows:
+        raise InputError(named(name), " is for fit, and not used here; leave it out of the model")
+    suited(wanted, options, tables)
 
 
 def _passing_on(advance: Advance) -> Unthrottled:

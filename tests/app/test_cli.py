@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -271,6 +272,19 @@ def test_demo_prints_the_edges_and_where_the_files_are(tmp_path, capsys):
 def test_unwritable_folder_is_one_line(pair, capsys):
     arguments = ["simulate", "--p", "4", "--neighbours", "1", "--samples", "5", "--out", "/dev/null/out"]
     fails(capsys, arguments, "check the path")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="a folder that takes no files, not even of root")
+@pytest.mark.parametrize("out", ["/proc/out", "/proc/out/deep", "x" * 300])
+def test_a_folder_that_takes_no_files_is_refused_before_the_work(pair, capsys, monkeypatch, out):
+    def never(*_, **__):
+        raise AssertionError("worked out in vain")
+
+    monkeypatch.setattr("diffdag.estimator.DifferenceDAG.fit", never)
+    tables = [pair / "first.csv", pair / "second.csv"]
+    fails(
+        capsys, ["fit", *tables, "--out", out], f"{out}': " if len(out) == 300 else "can be written to '/proc'"
+    )
 
 
 def test_interruption_is_130(monkeypatch, capsys):

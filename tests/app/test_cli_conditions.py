@@ -59,6 +59,15 @@ def test_an_interrupted_run_continues(table, tmp_path, capsys, monkeypatch):
     words += ["--resamples", "20"]
     whole, fits = pipeline.resample_tables, []
 
+    def at_once(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "resample_tables", at_once)
+        assert run(words) == 130
+    assert capsys.readouterr().err == "diffdag: interrupted\n"
+    assert not out.exists()
+
     def interrupted(*given, **options):
         fits.append(given[3])
         if len(fits) == 3:

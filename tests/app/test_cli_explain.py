@@ -81,7 +81,7 @@ def test_several_comparisons(several, tmp_path, capsys):
     [
         (
             ["--target", "y"],
-            "--target names 'y', which is not a variable here; the variables are 'X', 'M' and 'Y'",
+            "--target names 'y', which is not a variable here; did you mean 'Y'?",
         ),
         (["--target", "Y", "--out", "why.txt"], "has no ending that is known here"),
         (["--target", "Y", "--out", "nowhere/why.svg"], "in none that exists"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -127,3 +128,33 @@ def test_very_large_pictures_are_coarser(inches):
     assert width * height <= 1.001 * MOST_PIXELS
     assert width < 2**16
     assert width / height == pytest.approx(inches[0] / inches[1], rel=0.02)
+
+
+def test_all_files_of_a_call_are_written_or_none(tmp_path, capsys):
+    answer(("a", "b")).save(tmp_path / "answer")
+    (tmp_path / "older.csv").write_text("older")
+    wanted = [tmp_path / "a.dot", tmp_path / "older.csv", tmp_path / f"{'x' * 251}.dot"]
+    before = sorted(tmp_path.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", failing_at(3, os.fsync))
+        assert run(["export", str(tmp_path / "answer"), *map(str, wanted)]) == 2
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "older.csv").read_text() == "older"
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"'{wanted[2]}': " in said.err
+    assert run(["export", str(tmp_path / "answer"), *map(str, wanted)]) == 0
+    assert all(path.stat().st_size for path in wanted)
+
+
+def failing_at(number, real):
+    """A function of the system that fails the third time, say."""
+    calls = []
+
+    def call(*given):
+        calls.append(given)
+        if len(calls) == number:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(*given)
+
+    return call

@@ -182,6 +182,7 @@ def test_missing_rows_of_a_folder_are_dropped_with_a_note(folder, capsys):
     assert code == 0
     assert json.loads(out)["samples"]["first"] == 900 + 895
     assert "note: 5 of 1800 rows with missing values were dropped" in error
+    assert run(capsys, "path", "first", "second", "--missing", "drop", "--penalties", "2")[0] == 0
 
 
 def test_an_npz_with_a_table_is_still_a_table(folder, capsys):

@@ -182,9 +182,9 @@ def server(tmp_path_factory):
     made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.close()
-    assert made.process.returncode == 0
+    assert made.process.returncode == 130
     assert made.stored == []
-    assert made.said == f"{Server.WELCOME}diffdag: ended\n"
+    assert made.said == f"{Server.WELCOME}diffdag: interrupted\n"
 
 
 def raw(server, method, path, body=None, **headers):
@@ -433,10 +433,27 @@ class TestTrouble:
         jobs._follow = lambda job: {"headline": "something"}
         jobs._do(job)
         assert job.state == "done"
-        assert job.message.startswith(
-            f"the answer could not be written to '{tmp_path / 'nowhere' / 'answer-1'}'"
-        )
+        assert job.message.startswith(f"the answer could not be written to '{tmp_path / 'nowhere'}'")
         assert job.message.endswith("download it from here")
+
+    @pytest.mark.parametrize("fails", ["next_place", "keep_answer", "_follow"])
+    def test_the_queue_goes_on_whatever_fails(self, tmp_path, monkeypatch, fails):
+        """A folder that may not be looked into, a name that is too long, a fault of ours."""
+
+        def fail(*_):
+            raise ArithmeticError("a fault") if fails == "_follow" else PermissionError(errno.EACCES, "denied")
+
+        jobs = Jobs(tmp_path, tmp_path / "out")
+        monkeypatch.setattr(jobs, "_follow", lambda job: (job.folder / "answer").mkdir() or {})
+        if fails == "_follow":
+            monkeypatch.setattr(jobs, fails, fail)
+        else:
+            monkeypatch.setattr(f"diffdag.app.serve.folder.{fails}", fail)
+            monkeypatch.setattr(f"diffdag.app.serve.jobs.{fails}", fail, raising=False)
+        both = [jobs.submit("a and b", [], {}) for _ in range(2)]
+        until(lambda: all(job.state in ("done", "failed") for job in both), 10)
+        assert {job.state for job in both} == {"failed" if fails == "_follow" else "done"}
+        assert ("because of a fault in diffdag" if fails == "_follow" else "denied") in both[1].message
 
 
 def ask_for_a_look(server, keys):
@@ -764,7 +781,7 @@ class TestEnd:
         server.start(server.upload_pair(WIDE, WIDE + 0.1), sure=True)
         workers = until(lambda: children_of(server.process.pid))
         server.process.send_signal(ending)
-        assert server.process.wait(timeout=20) == (0 if ending == signal.SIGTERM else -signal.SIGKILL)
+        assert server.process.wait(timeout=20) == (143 if ending == signal.SIGTERM else -signal.SIGKILL)
         until(lambda: not any(alive(worker) for worker in workers))
         if ending == signal.SIGTERM:
             assert not list(tmp_path.glob("diffdag-serve-*"))
@@ -778,8 +795,8 @@ class TestEnd:
             server.process.send_signal(signal.SIGINT)
             time.sleep(0.002)
         server.close()
-        assert server.process.returncode == 0
-        assert server.said == f"{Server.WELCOME}diffdag: ended\n"
+        assert server.process.returncode == 130
+        assert server.said == f"{Server.WELCOME}diffdag: interrupted\n"
         assert not list(tmp_path.glob("diffdag-serve-*"))
 
     def test_what_killed_servers_left_is_removed(self, tmp_path, monkeypatch):

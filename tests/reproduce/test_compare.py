@@ -112,3 +112,19 @@ def test_edges_and_agreement_by_hand():
     nothing = Comparison(("a", "b"), (10, 20), {"u": np.zeros((2, 2), bool)}, {"u": 0.1}, {})
     assert nothing.edges.empty
     assert nothing.agreement.loc["u", "u"] == 1
+
+
+def test_gaps_are_made_up_for_as_fit_does(tables, tmp_path, capsys):
+    """With little missing, what is left tells the same."""
+    both = [pd.read_csv(table) for table in tables]
+    whole = compare_methods(*both, methods=["order"]).graphs["order"]
+    for frame in both:
+        frame.iloc[::40, 2] = np.nan
+    found = compare_methods(*both, methods=["order"], missing="em")
+    assert (found.graphs["order"] == whole).all()
+    assert whole.any()
+    places = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    for frame, place in zip(both, places, strict=True):
+        frame.to_csv(place, index=False)
+    assert cli.run(["compare", *map(str, places), "--methods", "order", "--missing", "em"]) == 0
+    assert "6 variables" in capsys.readouterr().out

@@ -258,3 +258,11 @@ def test_what_tells_of_many_is_pervasive() -> None:
         told += np.abs(t_values(rows, i, near, rows[:, rest] @ axes[:4, rest].T)[len(near) :]) > 3.0
     assert told[0] > 0.19 * 40 > told[1:].max()
     assert pervasive(rows, axes) == [0]
+
+
+def test_donors_are_kept_where_hidden_causes_are_refused():
+    """To leave out what rows are nested in would take them for independent."""
+    both = np.random.default_rng(0).standard_normal((2, 60, 4))
+    for name, value, also in (("cluster", "donor", ""), ("whiten", "ar", ", or leave whiten out")):
+        with pytest.raises(dd.InputError, match=f"leave 'hidden' out of adjust{also}$"):
+            align_tables(*both, adjust="hidden", **{name: value})

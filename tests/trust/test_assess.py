@@ -249,7 +249,7 @@ class TestFalseDiscoveries:
 @pytest.mark.parametrize(
     ("wishes", "says"),
     [
-        ({"resamples": 3}, "resamples must be a whole number, 20 or larger; it is 3"),
+        ({"resamples": 0}, "resamples must be a whole number, 20 or larger, or None; it is 0"),
         ({"resamples": 10**30}, "resamples must be at most 100,000; it is 1000000"),
         ({"controls": 100_001}, "controls must be at most 100,000; it is 100001"),
         ({"resamples": True}, "resamples must be"),

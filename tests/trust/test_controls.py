@@ -123,6 +123,28 @@ def test_a_raised_penalty_is_that_of_the_fit(monkeypatch):
     assert result.settings["penalty_inflation"]["change"] == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["fit", "fit_conditions"])
+def test_resamples_with_other_penalties_are_not_taken_over(tmp_path, several):
+    """Controls may have raised the penalties of the fits that a journal keeps."""
+    rng = np.random.default_rng(0)
+    both = [rng.standard_normal((80, 3)) for _ in range(2)]
+
+    def fit(controls: int | None) -> None:
+        model = dd.DifferenceDAG(resamples=20, permutations=0, controls=controls)
+        if several:
+            dd.fit_conditions(dict(zip("ab", both, strict=True)), model=model, journal=tmp_path)
+        else:
+            model.fit(*both, journal=tmp_path)
+
+    fit(None)
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*.journal")}
+    for other in (20, 30):
+        with pytest.raises(dd.InputError, match="a run with other settings"):
+            fit(other)
+    fit(None)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.journal")} == kept != {}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

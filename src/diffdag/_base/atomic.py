@@ -31,9 +31,13 @@ def write_atomic(path: str | os.PathLike[str], data: str | bytes) -> Path:
     ...     write_atomic(Path(folder) / "note.txt", "done").read_text()
     'done'
     """
-    target = Path(path)
-    _replace(target.parent, {target: data})
-    return target
+    return write_all({Path(path): data})[0]
+
+
+def write_all(contents: Mapping[Path, str | bytes]) -> list[Path]:
+    """Write all of some files or none, each as `write_atomic` does; their folders must exist."""
+    _replace(next(iter(contents)).parent, contents)
+    return list(contents)
 
 
 def write_together(
@@ -73,7 +77,7 @@ def _swap(place: Path, contents: Mapping[str, str | bytes], stale: Collection[st
             return False
         for name, data in contents.items():
             (new / name).parent.mkdir(parents=True, exist_ok=True)
-            _write_new(new / name, data)
+            _write_new(new / name, data, place / name)
         return _exchange(place, new, old)
     finally:
         shutil.rmtree(new, ignore_errors=True)
@@ -135,7 +139,7 @@ def _replace(place: Path, targets: Mapping[Path, str | bytes], stale: Collection
                     left.unlink()
         try:
             for target, data in targets.items():
-                _write_new(temporary[target], data)
+                _write_new(temporary[target], data, target)
             for target in targets:
                 if target.is_dir():
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
@@ -176,14 +180,16 @@ def _leftovers(folder: Path, start: str, *ends: str) -> list[Path]:
     return [left for end in ends for left in folder.glob(f"{mark}{end}.tmp")]
 
 
-def _write_new(path: Path, data: str | bytes) -> None:
+def _write_new(path: Path, data: str | bytes, target: Path) -> None:
+    """Write a temporary file; an error names the one that it is to become."""
     try:
         with path.open("xb") as stream:  # never someone else's file
             stream.write(data.encode("utf-8") if isinstance(data, str) else data)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        attach_path(error, path.parent)
+        if error.errno is not None:
+            error.filename = str(target)
         raise
 
 

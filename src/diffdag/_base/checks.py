@@ -11,7 +11,7 @@ from typing import TypeGuard
 import numpy as np
 
 from diffdag._base.errors import InputError, Problem, raise_problems
-from diffdag._base.words import join_names, named, table_words
+from diffdag._base.words import Way, join_names, named, table_words
 
 MOST_FITS = 100_000  # resamples, permutations and the like: more would take all memory before they began
 
@@ -97,7 +97,10 @@ def check_whole(name: str, value: object, *, least: int, most: float = math.inf,
     if none_ok and value is None:
         return
     if not (is_whole(value) and value >= least):  # type: ignore[operator]
-        raise InputError(named(name), f" must be a whole number, {least} or larger; it is {value!r}")
+        none = [Way((", or None",), ", or left out", ", or left out")] * none_ok
+        raise InputError(
+            named(name), f" must be a whole number, {least} or larger", *none, f"; it is {value!r}"
+        )
     if value > most:  # type: ignore[operator]
         raise InputError(named(name), f" must be at most {most:,}; it is {value!r}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import shlex
 from collections.abc import Iterable
@@ -73,9 +74,12 @@ class Way:
 
     parts: tuple[str | Option, ...]
     page: str
+    shell: str | None = None  # where the parts do not say it there
 
     def spell(self, audience: Audience) -> str:
         """The way as this reader would go it."""
+        if audience == "shell" and self.shell is not None:
+            return self.shell
         return self.page if audience == "page" else spell(self.parts, audience)
 
 
@@ -89,6 +93,17 @@ def using(option: Option) -> Way:
     """
     where = "under Checks" if option.name in _UNDER_CHECKS else "on the command line"
     return Way(("with ", option), f"({where})")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What a name that is not known may stand for, in whatever case it is written; else other words.
+
+    >>> did_you_mean("klf4", ["KLF4", "SOX2"], "there is no such gene")
+    "did you mean 'KLF4'?"
+    """
+    cased = {own.casefold(): own for own in known}
+    close = difflib.get_close_matches(name.casefold(), cased, n=1)
+    return f"did you mean '{cased[close[0]]}'?" if close else otherwise
 
 
 def spell(parts: Iterable[Part], audience: Audience) -> str:

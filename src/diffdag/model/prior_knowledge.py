@@ -7,7 +7,6 @@ nothing else. It therefore adds up to one partial order on the variables, and a 
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 
 from diffdag._base.arrays import BoolArray
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, Part, join_names
+from diffdag._base.words import Option, Part, did_you_mean, join_names
 
 Tiers = Sequence[Iterable[str]] | Mapping[str, float]
 Direction = tuple[str, str] | str
@@ -287,8 +286,7 @@ def _distinct(option: str, values: Iterable[object]) -> list[str]:
 def _positions(option: str, given: Sequence[str], position: Mapping[str, int]) -> list[int]:
     unknown = [name for name in dict.fromkeys(given) if name not in position]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], position, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"the variables are {join_names(position)}"
+        hint = did_you_mean(unknown[0], position, f"the variables are {join_names(position)}")
         what = "is not a variable" if len(unknown) == 1 else "are not variables"
         raise InputError(Option(option), f" names {join_names(unknown)}, which {what} here; {hint}")
     return [position[name] for name in given]

@@ -143,7 +143,7 @@ def reproduce(
     from diffdag._base.parallel import use_cluster  # noqa: PLC0415
     from diffdag.reproduce.experiments.runner import run  # noqa: PLC0415
 
-    with cli.resumable(), use_cluster(dask):
+    with cli.resumable(folder), use_cluster(dask):
         files, text = run(chosen, settings, folder, -1 if jobs is None else jobs)
     print(text)
     print()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from diffdag._base.errors import InputError
-from diffdag._base.words import Option, join_names, named, using
+from diffdag._base.words import Option, did_you_mean, join_names, named, using
 from diffdag.results.records import _Record
 
 if TYPE_CHECKING:
@@ -148,8 +147,7 @@ def explanation_of(result: Difference, target: str) -> Explanation:
         )
     if any(own.variable == target for own in result.switch_list):
         raise InputError(f"'{target}' varies in one condition only, and nothing was compared with it")
-    close = difflib.get_close_matches(str(target), known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"the variables are {join_names(known)}"
+    hint = did_you_mean(str(target), known, f"the variables are {join_names(known)}")
     raise InputError(Option("target"), f" names '{target}', which is not a variable here; {hint}")
 
 

@@ -354,7 +354,9 @@ def _check_hidden(cluster: object, whiten: object, missing: Missing) -> None:
     asked = {"cluster": cluster is not None, "whiten": whiten is not None, "missing": missing == "em"}
     for name in (name for name, own in asked.items() if own):
         raise InputError(
-            "hidden causes are estimated from independent rows without gaps; leave ", named(name), " out"
+            "hidden causes are estimated from independent rows without gaps; leave 'hidden' out of ",
+            named("adjust"),
+            *((", or leave ", named(name), " out") if name != "cluster" else ()),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,9 +174,10 @@ def as_arrow(table: Any, label: str) -> Any:
         table = table.collect()
     if not hasattr(table, "__arrow_c_stream__"):
         kind = type(table).__name__
+        more = ", or read it with dd.read_table" if isinstance(table, str | Path) else ""
         other = {"Moments": "moments go to fit_moments", "LinearSEM": "models go to fit_population"}.get(kind)
         wanted = "give a NumPy array, a pandas, polars or Arrow table, or AnnData"
-        raise InputError(f"the {label} table is a {kind}; {other or wanted}")
+        raise InputError(f"the {label} table is a {kind}; {other or wanted + more}")
     ended = [name for name in getattr(table, "columns", ()) if isinstance(name, str) and "\0" in name]
     if ended:  # texts end there in what polars hands over, at which it ends the program
         raise InputError(f"the name {ended[0]!a} in the {label} table holds a NUL character; rename the column")

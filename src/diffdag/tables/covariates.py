@@ -61,9 +61,9 @@ def covariates_of_moments(
     for name, value in (("cluster", cluster), ("whiten", whiten)):
         if value is not None:
             raise InputError(named(name), " needs rows, and only moments are known; leave it out")
-    if missing == "em":
+    if missing != "error":
         raise InputError(
-            Option("missing", "em"),
+            Option("missing", missing),
             " needs rows, and only moments are known; leave it out, or fit the tables themselves",
         )
     return found

@@ -7,7 +7,6 @@ be said in one error; ``check_...`` raises it.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 from diffdag._base.arrays import BoolArray
 from diffdag._base.checks import is_listing
 from diffdag._base.errors import InputError, Problem, raise_problems
-from diffdag._base.words import NAMES_SHOWN, Option, join_names, plural, table_words, using
+from diffdag._base.words import NAMES_SHOWN, Option, did_you_mean, join_names, plural, table_words, using
 
 Missing = Literal["error", "drop", "em"]
 
@@ -119,8 +118,7 @@ def check_column_names(
     everything = dict.fromkeys(name for table in known for name in table)
     unknown = [name for name in chosen if name not in everything]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], everything, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"the columns are {join_names(everything)}"
+        hint = did_you_mean(unknown[0], everything, f"the columns are {join_names(everything)}")
         raise InputError(Option(option), f" names {join_names(unknown)}, which no table has; {hint}")
     return chosen
 

@@ -13,6 +13,7 @@ import inspect
 import itertools
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -172,12 +173,12 @@ def _options(
 
 
 @contextlib.contextmanager
-def resumable(kept: bool = True) -> Iterator[None]:
-    """Say, on an interruption, that finished work is kept, where it is."""
+def resumable(folder: Path | None) -> Iterator[None]:
+    """Say, on an interruption, that finished work is kept, where a folder has a journal of it."""
     try:
         yield
     except KeyboardInterrupt:
-        if kept:
+        if folder is not None and any(folder.rglob("*.journal")):
             say("what is finished is kept; the same command continues")
         raise
 
@@ -194,11 +195,18 @@ def check_folder(out: Path | None) -> None:
     if out is None:
         return
     place = out.absolute()
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        place.stat()  # says what exists() may not, such as that a name is too long
     while not place.exists():
         place = place.parent
     if not place.is_dir():
         refuse(f"--out '{out}': '{place}' is a file; give a folder, or check the path")
-    if not os.access(place, os.W_OK | os.X_OK):
+    try:
+        writable = os.access(place, os.W_OK | os.X_OK)
+        tempfile.TemporaryDirectory(dir=place).cleanup()  # to an administrator everything looks writable
+    except OSError:
+        writable = False
+    if not writable:
         refuse(f"--out '{out}': nothing can be written to '{place}'; give another folder")
 
 

@@ -38,7 +38,7 @@ def export(
             refuse(f"'{path}' has no ending that is known here; give one of {', '.join(ENDINGS)}")
         if path.is_dir() or not path.parent.is_dir():
             refuse(f"'{path}' is a folder, or in none that exists; give a file in a folder")
-    from diffdag._base.atomic import write_atomic  # noqa: PLC0415
+    from diffdag._base.atomic import write_all  # noqa: PLC0415
     from diffdag.result import DifferenceResult, load  # noqa: PLC0415
 
     saved = load(result)
@@ -46,7 +46,7 @@ def export(
         contents: list[str | bytes] = [_one(saved, path.suffix.lower()) for path in files]
     else:
         contents = [_several(saved, path, result) for path in files]
-    print_files([write_atomic(path, content) for path, content in zip(files, contents, strict=True)])
+    print_files(write_all(dict(zip(files, contents, strict=True))))
 
 
 def _one(result: DifferenceResult, ending: str) -> str | bytes:

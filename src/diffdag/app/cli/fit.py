@@ -83,7 +83,7 @@ def fit(
     places = _coordinates(coordinates)
     rows = {"resamples": resamples, "fdr": fdr, "permutations": permutations, "intervals": intervals}
     rows |= {"controls": controls, "stored_rows": stored_rows}
-    kept = out is not None and bool(resamples or fdr)
+    kept = out if resamples or fdr else None
     if reference is not None or pairwise or groups is not None:
         two = {"first": inputs.first_group, "second": inputs.second_group, "intervals": intervals}
         _check_groups(inputs, reference, pairwise, **two, labels=labels, coordinates=coordinates)
@@ -101,6 +101,7 @@ def fit(
 
     estimator = build(model, **rows)
     if isinstance(one, Moments):
+        estimator.set_params(missing="error")  # rows with gaps were left out as the moments were made
         estimator.fit_moments(one, other, labels=called, progress=True)
     else:
         with resumable(kept):

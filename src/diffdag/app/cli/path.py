@@ -49,11 +49,11 @@ def path(
         name: None if text is None else cli.split_numbers(f"--{name}", text) for name, text in lists.items()
     }
     kept = out / "path.journals" if out is not None and by == "stability" else None
-    with cli.resumable(kept is not None), use_cluster(dask):
+    with cli.resumable(kept), use_cluster(dask):
         found = settings_path(
             one,
             two,
-            model=build(model),
+            model=build(model | {"missing": None} if isinstance(one, Moments) else model),
             by=by,  # type: ignore[arg-type]  # checked there
             **tried,
             fits=fits,

@@ -42,4 +42,3 @@ def serve(
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
         serve(listener, limit=limit, out=out, ready=ready)
-    say("ended")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from diffdag._base.errors import InputError
-from diffdag.app.serve.child import Child, LostError
-from diffdag.app.serve.folder import keep_answer, next_place
+from diffdag.app.serve.child import FAULT, Child, LostError
+from diffdag.app.serve.folder import keep_answer
 from diffdag.app.serve.uploads import UnknownError, Upload, link
 
 WAITING = 1  # besides the one at work
@@ -107,17 +107,18 @@ class Jobs:
 
     def _do(self, job: Job) -> None:
         answer: dict[str, Any] = {}
-        failure: InputError | None = None
+        failure: Exception | None = None
         try:
             answer = self._follow(job)
             self._keep(job)
-        except InputError as error:
+        except Exception as error:  # or the queue would wait for it for ever
             failure = error
         with self._lock:
             if job.state == "cancelled":
                 job.message = ""  # whoever ended it knows why
             elif failure is not None:
-                job.state, job.message = "failed", str(failure)
+                known = isinstance(failure, InputError)
+                job.state, job.message = "failed", str(failure) if known else f"{FAULT} ({failure!r})"
                 job.logged = isinstance(failure, LostError)
             else:
                 job.state, job.answer = "done", answer
@@ -139,11 +140,10 @@ class Jobs:
         """Copy a complete result to where the user wants it."""
         if self.out is None or job.state == "cancelled":
             return
-        place = next_place(self.out)
         try:
             job.kept = keep_answer(job.folder / "answer", self.out)
         except OSError as error:
-            job.message = f"the answer could not be written to '{place}' ({error}); download it from here"
+            job.message = f"the answer could not be written to '{self.out}' ({error}); download it from here"
 
     @staticmethod
     def _clean(job: Job) -> None:

@@ -83,8 +83,7 @@ def serve(
 def _uninterrupted(last: Callable[[], object]) -> Iterator[None]:
     """Do something in the end, whatever happens, and let no impatient Ctrl-C get in its way."""
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            yield
+        yield
     finally:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         last()
@@ -94,7 +93,11 @@ def _uninterrupted(last: Callable[[], object]) -> Iterator[None]:
 @contextlib.contextmanager
 def _signals_as_interruptions() -> Iterator[None]:
     """Let a request to end, and a terminal that was closed, clean up as Ctrl-C does."""
-    handlers: dict[int, Any] = {signal.SIGTERM: signal.default_int_handler}
+    handlers: dict[int, Any] = {}
+    if (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ):  # the program's own tells the signal by its exit code
+        handlers[signal.SIGTERM] = signal.default_int_handler
     if hasattr(signal, "SIGHUP"):
         # Handed on, because the server waits for the other one and then ends in good order.
         handlers[signal.SIGHUP] = lambda *_: signal.raise_signal(signal.SIGTERM)

@@ -17,6 +17,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.parallel import collect, run_all
 from diffdag._base.words import plural
 from diffdag.model.prior_knowledge import precedence
+from diffdag.pipeline import ModelOptions, moments_of
 from diffdag.reproduce.methods import all_methods, find_method
 from diffdag.reproduce.methods.attempt import attempt
 from diffdag.reproduce.methods.method import Method, same_variables
@@ -24,7 +25,6 @@ from diffdag.tables.align import align_tables
 from diffdag.tables.coding import Levels
 from diffdag.tables.moments import Moments, check_comparable
 from diffdag.tables.problems import Missing
-from diffdag.tables.robust import table_moments
 
 DEFAULT, LIMIT = "order", 60.0
 MARKS = {(False, False): "", (True, False): "->", (False, True): "<-", (True, True): "--"}
@@ -173,7 +173,7 @@ def compare_methods(
     check_jobs(n_jobs)
     if not (isinstance(first, Moments) and isinstance(second, Moments)):
         tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, missing=missing)
-        first, second = table_moments(tables.first, tables.second, tables.names)
+        first, second = moments_of(tables, ModelOptions())
     one, two = first, same_variables(first, second)
     check_comparable(one, two)
     before = None if order is None else precedence(one.names, order=order)
