@@ -596,7 +596,7 @@ class TestSeveralConditions:
         assert min(scales) > 0.7
         expect(page.locator("[role=tabpanel]:visible")).to_have_attribute("id", "pair-1")
         page.get_by_role("tab", name="<b>third</b>").click()
-        expect(page.locator("#pair-3")).to_contain_text("From baseline to <b>third</b> no change was found.")
+        expect(page.locator("#pair-3")).to_contain_text("From baseline to <b>third</b>: no change found.")
         page.keyboard.press("ArrowLeft")
         expect(page.locator("[role=tabpanel]:visible")).to_have_attribute("id", "pair-2")
         expect(page.locator("#pair-2 .detail h3")).to_have_text("Raf → Akt", use_inner_text=True)

@@ -21,7 +21,7 @@ from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.report.format import ends, kind_words
-from diffdag.report.layout.picture import FONT_SIZE, line_kind, opacity, strokes, text_width
+from diffdag.report.layout.picture import FONT_SIZE, changes_words, line_kind, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
@@ -86,7 +86,7 @@ def plot_brain(
     if lost := len(result.edge_list) - len(edges):
         title += f";\n{plural(lost, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
-    _write_legend(ax, colours, edges)
+    _write_legend(ax, colours, edges, changes_words(result))
     silence_missing_glyphs(ax)
     return ax
 
@@ -237,9 +237,9 @@ def edge_samples(theme: Theme, edges: Sequence[Edge]) -> list[Line2D]:
     return [Line2D([], [], label=words, **look) for words, look in looks.items()]
 
 
-def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge]) -> None:
+def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge], nothing: str) -> None:
     if not edges:
-        ax.text(0.5, 0.0, "no change found", ha="center", va="top", color=theme.ink, transform=ax.transAxes)
+        ax.text(0.5, 0.0, nothing, ha="center", va="top", color=theme.ink, transform=ax.transAxes)
         return
     columns = int(ax.get_window_extent().width * 72 / ax.figure.dpi / ITEM)
     ax.legend(
