@@ -546,6 +546,18 @@ def test_variables_that_changed_without_an_effect_are_said_everywhere():
     assert "empty where there is no changed effect." in " ".join(more.summary().split())
 
 
+def test_the_headline_says_that_dependent_rows_make_chance_changes():
+    words = "; rows resemble those before them, and some of it may be chance"
+    dependent = (Check("independent rows", False, "rows follow each other"),)
+    edges = (Edge("c", "$x$", delta=1.0),)
+    for edge_list, said in ((edges, True), ((), False)):
+        pairs = {("a", name): replace(one_result(("a", name), edge_list), checks=()) for name in "bc"}
+        assert words not in dd.ConditionsResult(("a", "b", "c"), "a", pairs).summary()
+        pairs["a", "c"] = replace(pairs["a", "c"], checks=dependent)
+        lines = dd.ConditionsResult(("a", "b", "c"), "a", pairs).summary().splitlines()
+        assert lines[0].endswith(words) == said
+
+
 # Groups of one table
 
 

@@ -22,11 +22,15 @@ def headline(result: Differences) -> str:
     several = len(result.pairs) > 1
     edges = [row for row in result.by_edge if not all(edge.by_range for edge in row.values())]
     where = plural(len(result.pairs), "comparison") if several else "one comparison"
+    moved = any(one.changed_nodes for one in result.pairs.values())
+    words = f"{len(edges)} of {result.possible} possible edges changed in {'some of ' * several}{where}"
     if not edges:
-        moved = any(one.changed_nodes for one in result.pairs.values())
         none = "No effect changed, but variables did," if moved else "No change found"
-        return f"{none} in {where}: 0 of {result.possible} possible edges changed"
-    return f"{len(edges)} of {result.possible} possible edges changed in {'some of ' * several}{where}"
+        words = f"{none} in {where}: 0 of {result.possible} possible edges changed"
+    failed = {name for one in result.pairs.values() for name, _ in warnings_of(one)}
+    if "independent rows" in failed and (edges or moved):
+        words += "; rows resemble those before them, and some of it may be chance"
+    return words
 
 
 def compared(result: Differences) -> str:
