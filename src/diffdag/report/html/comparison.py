@@ -31,13 +31,7 @@ if TYPE_CHECKING:
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
-JUDGED = (
-    "interval",
-    "confidence",
-    "direction",
-    "support",
-    "against",
-)  # shown if some edge has them
+JUDGED = ("interval", "confidence", "direction", "support")  # shown if some edge has them
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
