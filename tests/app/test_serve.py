@@ -969,6 +969,29 @@ class TestLook:
         few = compare(FIRST[["a"]], SECOND, ("A", "B"))
         assert few["problem"].startswith("the two tables share 1 column of numbers that can be compared: 'a'")
 
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_a_single_row_is_compared_by_its_means(self, turned):
+        one = SECOND[:1].assign(flat=2.0, site="n")
+        many = FIRST.assign(flat=1.0, site=["n", "s"] * 150)
+        tables = (one, many) if turned else (many, one)
+        seen = compare(*tables, ("A", "B"))
+        assert seen["problem"] is None
+        compared = tuple(column["name"] for column in seen["columns"] if column["role"] == "compare")
+        assert compared == align_tables(*tables, few=True).names == (*"abcd", "site")
+        assert [column["why"] for column in seen["columns"]][:4] == [""] * 4
+        many.loc[:50, "b"] = np.nan
+        assert compare(many, one, ("A", "B"))["missing"] == "drop"  # gaps cannot be filled then
+        empty = compare(many, one.assign(a=np.nan), ("A", "B"))["columns"]
+        assert next(column["why"] for column in empty if column["name"] == "a") == "empty in B"
+
+    def test_variables_in_rows(self):
+        first, second = (
+            pd.DataFrame({"gene": list("abcd"), **{f"{own}{k}": range(4) for k in range(9)}}) for own in "st"
+        )
+        told = compare(first, second, ("A", "B"))["problem"]
+        assert told.startswith("the tables look transposed: their first column, 'gene', names the rows of both")
+        assert told.endswith("; if rows are variables, turn the tables round, or use diffdag fit --transpose")
+
     def test_groups_that_are_numbers(self, tmp_path):
         both = pd.concat([FIRST.assign(dose=7.0, plate="007"), SECOND.assign(dose=8.0, plate="008")])
         both.to_csv(tmp_path / "t.csv", index=False)
