@@ -41,7 +41,7 @@ from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.model.simulate import simulate_pair
 from diffdag.tables.align import align_tables
 from diffdag.tables.readers import files
-from diffdag.tables.readers.endings import FEATHER, PARQUET
+from diffdag.tables.readers.endings import CELLS, FEATHER, PARQUET
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
 FIRST, SECOND = (
@@ -655,6 +655,11 @@ class TestNames:
         answer = server.upload("mice.XLSX", b"PK")
         assert answer.status_code == 422
         assert "is a spreadsheet, which is not read; save the sheet as CSV" in answer.json()["error"]
+
+    def test_the_readme_says_what_the_page_does_not_take(self):
+        readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+        assert CELLS not in ENDINGS
+        assert "NPZ or, on the command line and in Python, AnnData." in readme
 
     @pytest.mark.parametrize("ending", ENDINGS)
     def test_what_is_taken_can_be_read(self, tmp_path, ending):
