@@ -160,14 +160,13 @@ def _draw_dots(ax: Axes, look: BrainLook, names: Sequence[str], size: float) -> 
 def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, width: float, point: float, **plain: Any) -> None:
     """A curved arrow; without a head where the direction is open."""
     curve = bow(*look.at([edge.source, edge.target]))
-    # Off the dots at both ends, and a head's length off the tip.
-    gap, head = 3.0 * point, (4.0 + 2.0 * width) * point if edge.directed else 0.0
+    # Off the dots at both ends, and a head's length off the tip; the head leaves room for the line.
+    gap, length = 3.0 * point, float(np.linalg.norm(curve[-1] - curve[0]))
+    head = min((4.0 + 2.0 * width) * point, 0.6 * (length - 2 * gap)) if edge.directed else 0.0
     from_start, from_end = (np.linalg.norm(curve - end, axis=1) for end in (curve[0], curve[-1]))
     inner = curve[(from_start >= gap) & (from_end >= gap + 0.8 * head)]
-    if np.linalg.norm(curve[-1] - curve[0]) < 2 * gap:
+    if length < 2 * gap or len(inner) < 2:
         return  # one region hides the other
-    if len(inner) < 2:
-        inner = curve[len(curve) // 3 : len(curve) // 2]
     kind = line_kind(edge)
     colour, line = look.theme.kinds[kind], {"linewidth": width, "linestyle": _dashes(kind, width)}
     ax.add_patch(PathPatch(Path(inner), facecolor="none", edgecolor=colour, capstyle="butt", **line, **plain))
