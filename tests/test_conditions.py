@@ -529,6 +529,37 @@ def test_nothing_found_can_be_shown_too():
     assert "<svg" in empty._repr_html_()
 
 
+def test_variables_that_changed_without_an_effect_are_said_everywhere():
+    from diffdag.report.html.conditions import render_fragment, render_page  # noqa: PLC0415
+
+    moved = replace(one_result(("a", "c")), mean_list=(MeanChange("$x$", 1.0, 2.0, -1.0, 0.1, 0.002),))
+    result = dd.ConditionsResult(("a", "b", "c"), "a", {("a", "b"): one_result(("a", "b")), ("a", "c"): moved})
+    words = "no effect changed, but variables did"
+    assert result.summary().startswith("No effect changed, but variables did, in 2 comparisons: 0 of 6")
+    panels = [[text.get_text() for text in ax.texts] for ax in result.plot().axes]
+    assert [words in panel for panel in panels] == [False, True]
+    assert f'<span class="soft">{words}</span>' in render_fragment(result)
+    claimed = one_result(("a", "d"), [Edge("c", "$x$", delta=1.0)])
+    more = dd.ConditionsResult(("a", "b", "c", "d"), "a", {**result.pairs, ("a", "d"): claimed})
+    page = render_page(more)
+    assert f"From a to c: {words}." in page
+    assert "From a to b: no change found." in page
+    assert "empty where there is no changed effect." in page
+    assert "empty where there is no changed effect." in " ".join(more.summary().split())
+
+
+def test_the_headline_says_that_dependent_rows_make_chance_changes():
+    words = "; rows resemble those before them, and some of it may be chance"
+    dependent = (Check("independent rows", False, "rows follow each other"),)
+    edges = (Edge("c", "$x$", delta=1.0),)
+    for edge_list, said in ((edges, True), ((), False)):
+        pairs = {("a", name): replace(one_result(("a", name), edge_list), checks=()) for name in "bc"}
+        assert words not in dd.ConditionsResult(("a", "b", "c"), "a", pairs).summary()
+        pairs["a", "c"] = replace(pairs["a", "c"], checks=dependent)
+        lines = dd.ConditionsResult(("a", "b", "c"), "a", pairs).summary().splitlines()
+        assert lines[0].endswith(words) == said
+
+
 # Groups of one table
 
 

@@ -67,7 +67,7 @@ class TestTransposed:
         assert (found["variables"], found["labels"]) == (GENES, ["x", "y"])
         assert cli.run(["fit", "t.csv", "--group", "arm"]) == 2
         said = capsys.readouterr().err
-        assert "the first column names a row so; if rows are variables, read the table with --transpose" in said
+        assert "the first column names a row so; if rows are variables, read the files with --transpose" in said
 
     def test_decimal_commas_and_gaps(self, folder):
         (folder / "t.csv").write_text("gene;s1;s2;s3\nx;1,5;2,5;-\nsex;F;M;F\n")

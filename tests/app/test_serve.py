@@ -41,7 +41,7 @@ from diffdag.app.serve.uploads import ENDINGS, UnknownError, Uploads, label_of
 from diffdag.model.simulate import simulate_pair
 from diffdag.tables.align import align_tables
 from diffdag.tables.readers import files
-from diffdag.tables.readers.endings import FEATHER, PARQUET
+from diffdag.tables.readers.endings import CELLS, FEATHER, PARQUET
 
 PAIR = simulate_pair(p=4, neighbours=2, changes=1, weights=(0.8, 1.0), rng=4)
 FIRST, SECOND = (
@@ -673,6 +673,11 @@ class TestNames:
         assert answer.status_code == 422
         assert "is a spreadsheet, which is not read; save the sheet as CSV" in answer.json()["error"]
 
+    def test_the_readme_says_what_the_page_does_not_take(self):
+        readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+        assert CELLS not in ENDINGS
+        assert "NPZ or, on the command line and in Python, AnnData." in readme
+
     @pytest.mark.parametrize("ending", ENDINGS)
     def test_what_is_taken_can_be_read(self, tmp_path, ending):
         path, frame = tmp_path / f"table{ending}", pd.DataFrame({"a": [1.5, 2.0], "b": [3.0, 4.0]})
@@ -985,6 +990,29 @@ class TestLook:
         assert [column["role"] for column in chosen["columns"]] == ["compare"] * 4 + ["drop"]
         few = compare(FIRST[["a"]], SECOND, ("A", "B"))
         assert few["problem"].startswith("the two tables share 1 column of numbers that can be compared: 'a'")
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_a_single_row_is_compared_by_its_means(self, turned):
+        one = SECOND[:1].assign(flat=2.0, site="n")
+        many = FIRST.assign(flat=1.0, site=["n", "s"] * 150)
+        tables = (one, many) if turned else (many, one)
+        seen = compare(*tables, ("A", "B"))
+        assert seen["problem"] is None
+        compared = tuple(column["name"] for column in seen["columns"] if column["role"] == "compare")
+        assert compared == align_tables(*tables, few=True).names == (*"abcd", "site")
+        assert [column["why"] for column in seen["columns"]][:4] == [""] * 4
+        many.loc[:50, "b"] = np.nan
+        assert compare(many, one, ("A", "B"))["missing"] == "drop"  # gaps cannot be filled then
+        empty = compare(many, one.assign(a=np.nan), ("A", "B"))["columns"]
+        assert next(column["why"] for column in empty if column["name"] == "a") == "empty in B"
+
+    def test_variables_in_rows(self):
+        first, second = (
+            pd.DataFrame({"gene": list("abcd"), **{f"{own}{k}": range(4) for k in range(9)}}) for own in "st"
+        )
+        told = compare(first, second, ("A", "B"))["problem"]
+        assert told.startswith("the tables look transposed: their first column, 'gene', names the rows of both")
+        assert told.endswith("; if rows are variables, turn the tables round, or use diffdag fit --transpose")
 
     def test_groups_that_are_numbers(self, tmp_path):
         both = pd.concat([FIRST.assign(dose=7.0, plate="007"), SECOND.assign(dose=8.0, plate="008")])

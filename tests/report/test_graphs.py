@@ -151,12 +151,21 @@ class TestPython:
 @given(st.lists(st.text(max_size=8), min_size=2, max_size=5, unique=True))
 @settings(max_examples=60, deadline=None)
 def test_any_names_survive(names: list[str]) -> None:
-    result = answer(tuple(names), (Edge(names[0], names[1], change="added", delta=1.0),))
+    told = {"gain_of": names[1], "stand_ins": names[2:]}
+    result = answer(tuple(names), (Edge(names[0], names[1], change="added", delta=1.0, **told),))
     read = nx.cytoscape_graph(result.to_cytoscape())
     assert set(read.nodes) == set(names)
     assert nx.parse_graphml(result.to_graphml()).number_of_nodes() == len(names)
     assert len(result.to_sif().split("\n")) == len(names)
     assert len(result.to_dot().split("\n")) == 8
+
+
+def test_graphml_tells_stand_ins_apart() -> None:
+    names = ("a", "b", "a\x00", "a\\x00")
+    edges = (Edge("a", "b", gain_of="b", stand_ins=names[2:]), Edge("b", "a\x00", gain_of="a\x00"))
+    read = nx.parse_graphml(answer(names, edges).to_graphml())
+    assert read.edges["a", "b"]["stand_ins"] == "a\\x00 | a\\x00'"
+    assert read.edges["b", "a\\x00"]["gain_of"] == "a\\x00"
 
 
 def test_graphml_says_what_networkx_has() -> None:

@@ -24,6 +24,7 @@ from matplotlib.path import Path as Line
 from matplotlib.textpath import TextPath
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
+from scipy.spatial import ConvexHull
 
 from diffdag._base.errors import InputError
 from diffdag.report.format import printable
@@ -32,6 +33,7 @@ from diffdag.report.layout.layout import Curve, arrange, nondecreasing
 from diffdag.report.layout.picture import FONT, FONT_SIZE, PALEST, Picture, text_width
 from diffdag.report.layout.theme import DASHES, THEMES
 from diffdag.report.plots.brain import CLEAR, clearest, plot_brain
+from diffdag.report.plots.brain_outline import VIEWS, outline_of
 from diffdag.report.plots.difference import plot_difference
 from diffdag.report.plots.edge import plot_edge
 from diffdag.report.plots.heatmap import plot_precision
@@ -590,6 +592,23 @@ class TestBrain:
         ax = plot_brain(result, {"a": (-50, 0, 0), "b": (50, 20, 0)})
         head = next(p for p in ax.patches[::-1] if isinstance(p, Polygon)).get_xy()
         assert np.hypot(*(head[0] - (50, 20))) < np.hypot(*(head[1] - (50, 20))) < 20
+
+    @pytest.mark.parametrize("apart", [4.5, 6.0, 10.0, 20.0])
+    def test_a_head_touches_its_line(self, apart: float) -> None:
+        places = {"a": (0, 0, 0), "b": (apart, 0, 0), "c": (-60, -90, 0), "d": (60, 80, 0)}
+        ax = plot_brain(graph(list("abcd"), [Edge("a", "b", change="added", delta=1.0)]), places)
+        lines = [p.get_path().vertices for p in ax.patches if isinstance(p, PathPatch)]
+        heads = [p for p in ax.patches if isinstance(p, Polygon)][2:]  # after nose and outline
+        assert len(lines) == len(heads) == 1
+        for line, head in zip(lines, heads, strict=True):
+            assert head.get_path().contains_point(line[-1], radius=0.5)
+            assert np.linalg.norm(line[0] - line[-1]) > 0.3 * (apart - 2 * np.linalg.norm(line[0]))
+
+    def test_few_regions_make_no_dents(self) -> None:
+        curve = outline_of(np.array([(-30, 40, 0), (30, 40, 10), (-20, -90, 5), (20, -90, 5)]), VIEWS["top"])
+        x, y = curve.T
+        area = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+        assert area > 0.98 * ConvexHull(curve).volume
 
     def test_undirected_edges_have_no_head(self) -> None:
         places = {"a": (-50, 0, 0), "b": (50, 20, 0)}

@@ -17,6 +17,9 @@ CHOOSE = Way(
     ("choose columns with ", Option("columns"), " or leave some out with ", Option("drop")),
     "leave out these columns (under Checks)",
 )
+TURN = Way(
+    ("read the files with ", Option("transpose", True)), "turn the tables round, or use diffdag fit --transpose"
+)
 FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -114,7 +117,7 @@ def _ways(problems: Sequence[Problem], dropped: tuple[str, ...]) -> list[Part]:
     rows = [] if gaps is None else _ways_with_gaps(gaps)
     turn = [option for problem in problems for option in problem.remedies if option.name == "transpose"]
     if turn:
-        return ["if rows are variables, read the files ", using(turn[0])]
+        return ["if rows are variables, ", TURN]
     if len(problems) == 1:
         advice: list[Part] = [problems[0].advice] if problems[0].advice else []
         return _joined([way for way in (leave, advice, rows) if way], ", or ")

@@ -22,9 +22,15 @@ def headline(result: Differences) -> str:
     several = len(result.pairs) > 1
     edges = [row for row in result.by_edge if not all(edge.by_range for edge in row.values())]
     where = plural(len(result.pairs), "comparison") if several else "one comparison"
+    moved = any(one.changed_nodes for one in result.pairs.values())
+    words = f"{len(edges)} of {result.possible} possible edges changed in {'some of ' * several}{where}"
     if not edges:
-        return f"No change found in {where}: 0 of {result.possible} possible edges changed"
-    return f"{len(edges)} of {result.possible} possible edges changed in {'some of ' * several}{where}"
+        none = "No effect changed, but variables did," if moved else "No change found"
+        words = f"{none} in {where}: 0 of {result.possible} possible edges changed"
+    failed = {name for one in result.pairs.values() for name, _ in warnings_of(one)}
+    if "independent rows" in failed and (edges or moved):
+        words += "; rows resemble those before them, and some of it may be chance"
+    return words
 
 
 def compared(result: Differences) -> str:
@@ -44,7 +50,7 @@ def summary(result: Differences) -> str:
             label = f"{fmt.short_name(row['source'])} {row['arrow']} {fmt.short_name(row['target'])}"
             lines.append([label, *(cell["text"] for cell in row["cells"])])
         parts += _blocks(lines)
-        parts.append(fmt.wrap(f"{delta_words(result)}; empty where no change was found.", ""))
+        parts.append(fmt.wrap(f"{delta_words(result)}; empty where there is no changed effect.", ""))
     parts.append(
         "\n".join(fmt.wrap(f"{fmt.printable(title)}: {words}", "  ") for title, words in beside(result))
     )

@@ -7,7 +7,8 @@ names that become the same by it are told apart by a prime.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,19 +46,27 @@ def to_networkx(result: Difference) -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph(method=result.method, first=result.labels[0], second=result.labels[1])
     for name, role in _roles(result).items():
         graph.add_node(name, role=role)
-    for (source, target), known in _arcs(result).items():
+    for (source, target), known in _arcs(result.edge_list).items():
         graph.add_edge(source, target, **known)
     return graph
 
 
-def _arcs(result: Difference) -> dict[tuple[str, str], dict[str, Any]]:
+def _arcs(edges: Iterable[Edge]) -> dict[tuple[str, str], dict[str, Any]]:
     """What is known of the changed edges, by source and target; undirected ones are there both ways."""
     arcs: dict[tuple[str, str], dict[str, Any]] = {}
-    for edge in result.edge_list:
+    for edge in edges:
         joined = (edge.source, edge.target)
         for arc in (joined,) if edge.directed else (joined, joined[::-1]):
             arcs.setdefault(arc, {}).update(_known(edge))
     return arcs
+
+
+def _renamed(edge: Edge, shown: Mapping[str, str]) -> Edge:
+    """An edge with other names for its variables."""
+    beside, gain_of = tuple(shown[name] for name in edge.stand_ins), edge.gain_of and shown[edge.gain_of]
+    return replace(
+        edge, source=shown[edge.source], target=shown[edge.target], gain_of=gain_of, stand_ins=beside
+    )
 
 
 def _known(edge: Edge) -> dict[str, Any]:
@@ -106,10 +115,8 @@ def to_graphml(result: Difference) -> str:
     describe(graph, {"method": printable(result.method), "first": first, "second": second})
     for name, role in _roles(result).items():
         describe(ET.SubElement(graph, "node", id=shown[name]), {"role": role})
-    for (source, target), known in _arcs(result).items():
-        if "gain_of" in known:
-            known["gain_of"] = shown[known["gain_of"]]
-        describe(ET.SubElement(graph, "edge", source=shown[source], target=shown[target]), known)
+    for (source, target), known in _arcs(_renamed(edge, shown) for edge in result.edge_list).items():
+        describe(ET.SubElement(graph, "edge", source=source, target=target), known)
     for (tag, name, kind), key in keys.items():
         ET.SubElement(root, "key", {"id": key, "for": tag, "attr.name": name, "attr.type": kind})
     root.append(graph)

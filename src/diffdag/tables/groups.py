@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 
 from diffdag._base.arrays import BoolArray
-from diffdag._base.errors import InputError
-from diffdag._base.words import Option, join_names, plural, using
+from diffdag._base.errors import TURN, InputError
+from diffdag._base.words import join_names, plural
 from diffdag.tables.columns import as_arrow, is_missing, plain_categories
 from diffdag.tables.readers.h5ad import Cells, is_anndata
 from diffdag.tables.readers.provenance import mark_group
@@ -105,8 +105,8 @@ def _groups(frame: Any, group: str) -> tuple[Counter[str], Callable[[str], Any]]
         if group not in names and not cells and _names_rows(table, group):
             raise InputError(
                 f"group column '{group}' does not exist, but the first column names a row so; if rows are "
-                "variables, read the table ",
-                using(Option("transpose", True)),
+                "variables, ",
+                TURN,
             )
         close = [] if group in names else [name for name in names if str(name).lower() == str(group).lower()]
         hint = f"did you mean '{close[0]}'?" if close else f"{where} {join_names(names)}"

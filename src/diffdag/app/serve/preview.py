@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import gt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +28,10 @@ from diffdag.tables.groups import count_groups, split_groups
 from diffdag.tables.inspect import ColumnReport, Inspection, inspect_columns
 from diffdag.tables.moments import Moments
 from diffdag.tables.nesting import Nesting, find_nesting
-from diffdag.tables.problems import LEAST_ROWS, Missing, describe_text, find_dependent
+from diffdag.tables.problems import LEAST_ROWS, Missing, describe_text, few_condition, find_dependent
 from diffdag.tables.readers.endings import TEXT, kind_of
 from diffdag.tables.readers.files import read_table
-from diffdag.tables.sorting import Sorted, describe_aside, may_group, sort_columns
+from diffdag.tables.sorting import Sorted, describe_aside, find_transposed, may_group, sort_columns
 
 _CONDITION = re.compile("condition|group|treat|diagnos|disease|genotype|^(arm|state|status)$", re.IGNORECASE)
 MOST_GROUPS = 20
@@ -53,6 +54,7 @@ _FAULTS = {
     "extreme-scale": "varies by too little or too much to be squared in",
 }
 _APART = ("unmatched", "no-name", "duplicate-name")  # faults of columns that cannot be anything at all
+_FLAT = ("constant", "extreme-scale")  # faults that only matter where covariances are compared
 _USELESS = ("constant", "empty")  # why columns are left out of which that is true, too
 
 
@@ -217,8 +219,10 @@ def compare(
     `auto` says that it would be left out by itself, with a note. `questions` are asked about some of them.
     """
     seen = inspect_columns(first, second, labels=labels)
-    found = sort_columns(seen)
-    questions = _ask(seen, found)
+    few = few_condition(*(source.rows for source in seen.sources))
+    seen = replace(seen, columns=tuple(_excused(report, few) for report in seen.columns))
+    found = sort_columns(seen, few)
+    questions = _ask(seen, found, few)
     columns = [*_describe(seen, found, labels, both)]
     roles = _likely(columns, questions) if roles is None else roles
     for column in columns:
@@ -230,9 +234,9 @@ def compare(
     problem = ""
     try:
         costly = any(map(gt, _rows_with_gaps(seen, used), [COSTLY * count for count in rows]))
-        missing = missing or ("em" if costly else "drop")
+        missing = missing or ("em" if costly and few is None else "drop")
         lost = _rows_with_gaps(seen, used, roles)
-        _check_enough(used)
+        _check_enough(used, seen)
         out = [column["name"] for column in columns if column["role"] == "drop"]
         aligned = _align((first, second), labels, roles._replace(drop=out), "em" if missing == "em" else "drop")
         notes, without = aligned.notes, [name for name in used if name not in aligned.names]
@@ -252,11 +256,17 @@ def compare(
     }
 
 
-def _ask(seen: Inspection, found: Sorted) -> list[Question]:
+def _excused(report: ColumnReport, few: int | None) -> ColumnReport:
+    """A report in which a column need not vary in the table of which only means are compared."""
+    one, two = ("" if k == few and fault in _FLAT else fault for k, fault in enumerate(report.faults))
+    return replace(report, faults=(one, two))
+
+
+def _ask(seen: Inspection, found: Sorted, few: int | None) -> list[Question]:
     """Ask about columns that rows may be nested in, or that may be covariates; the former come first."""
     texts = [name for name in found.of("text") if may_group(seen.texts[name], seen)]
     compared = seen.without({*found.aside, *(own.variable for own in found.switched)})
-    known = {own.name: own for own in find_nesting(compared, texts)}
+    known = {own.name: own for own in (find_nesting(compared, texts) if few is None else ())}
     nested = sorted((own for own in known.values() if own.looks_nested), key=lambda own: -own.share)
     names = dict.fromkeys([*(own.name for own in nested), *texts])
     return [_question(seen, name, known.get(name)) for name in list(names)[:MOST_ASKED]]
@@ -335,8 +345,9 @@ def _rows_with_gaps(seen: Inspection, used: Sequence[str], roles: Roles = NO_ROL
     ]
 
 
-def _check_enough(used: Sequence[str]) -> None:
+def _check_enough(used: Sequence[str], seen: Inspection) -> None:
     if len(used) < 2:
+        raise_problems(find_transposed(seen))
         which = f": {join_names(used)}" if used else ""
         raise InputError(
             f"the two tables share {plural(len(used), 'column')} of numbers that can be compared{which}; "
@@ -347,9 +358,9 @@ def _check_enough(used: Sequence[str]) -> None:
 def _align(tables: tuple[Any, Any], labels: tuple[str, str], roles: Roles, missing: Missing) -> Tables:
     """Align tables as a fit would, and refuse what would stop it."""
     design: dict[str, Any] = {"adjust": list(roles.adjust), "cluster": roles.cluster or None}
-    aligned = align_tables(*tables, drop=roles.drop, missing=missing, labels=labels, **design)
+    aligned = align_tables(*tables, drop=roles.drop, missing=missing, labels=labels, few=True, **design)
     p, n = len(aligned.names), len(aligned.first) + len(aligned.second)
-    if p <= WIDEST and (not aligned.gaps or n * p**2 <= QUICK):
+    if aligned.few is None and p <= WIDEST and (not aligned.gaps or n * p**2 <= QUICK):
         rows = aligned.adjusted
         both = [Moments.from_array(values, rows.names) for values in (rows.first, rows.second)]
         if (taken := rows.taken) is not None:

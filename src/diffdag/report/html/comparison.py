@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from diffdag.report import format as fmt
 from diffdag.report.html.websvg import Drawing, draw, swatch
-from diffdag.report.layout.picture import Picture, line_kind, line_words
+from diffdag.report.layout.picture import Picture, changes_words, line_kind, line_words
 from diffdag.report.layout.theme import DASHES
 from diffdag.report.text import short_labels
 from diffdag.report.words import (
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
     from diffdag.results.records import EdgeScatter
 
 COLUMNS = [field.name for field in fields(Edge)]  # of edges.csv
-JUDGED = (
-    "interval",
-    "confidence",
-    "direction",
-    "support",
-    "against",
-)  # shown if some edge has them
+JUDGED = ("interval", "confidence", "direction", "support")  # shown if some edge has them
 ARROWS = ("→", "—")  # of directed and undirected edges
 WIDE = 1300.0  # points; a picture that needs all the width of a page
 # What ends a script element, or what old engines take for the end of a line.
@@ -96,8 +90,8 @@ def _caption(result: Difference, picture: Picture, count: int) -> str:
         return ""
     first, second = map(fmt.printable, result.labels)
     if not count:
-        sure = "no change is sure enough to be listed" if result.left_out else "no change was found"
-        return f"From {first} to {second} {sure}."
+        sure = "no change is sure enough to be listed" if result.left_out else changes_words(result)
+        return f"From {first} to {second}: {sure}."
     words = f"From {first} to {second}, causes on top. The wider a line, the larger the change"
     words += " in standard deviations" if any(e.size is not None for e in result.edge_list) else ""
     words += "; the paler, the less sure." if any(e.confidence is not None for e in result.edge_list) else "."

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from diffdag._base.words import plural
 from diffdag.report.conditions import against, beside, change_cells, compared, delta_words, headline, pair_notes
 from diffdag.report.html.comparison import ARROWS, comparison_context
 from diffdag.report.html.page import environment, fragment_style, page_frame
-from diffdag.report.layout.picture import Picture, all_changes
+from diffdag.report.layout.picture import Picture, all_changes, changes_words
 from diffdag.report.text import samples_line
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _comparisons(result: Differences) -> list[dict[str, Any]]:
             "pair": pair,
             "words": samples_line(one),
             "folder": folders[pair],
-            "changes": plural(len(one.edge_list), "change") if one.edge_list else "no change found",
+            "changes": changes_words(one),
             "scatters": one.scatters[:share],
         }
         for number, (pair, one) in enumerate(result.pairs.items(), start=1)

@@ -6,7 +6,12 @@ class EdgeTable {
   constructor(table, data, on) {
     this.data = data;
     this.body = table.tBodies[0];
-    this.rows = [...this.body.rows];
+    this.rows = [...this.body.querySelectorAll("tr[data-edge]")];
+    // Each row, and the one below it that says what speaks against it, if there is one.
+    this.lines = new Map(this.rows.map((row) => {
+      const below = row.nextElementSibling;
+      return [row, below?.matches(".but") ? [row, below] : [row]];
+    }));
     this.heads = [...table.tHead.rows[0].cells];
     this.heads.forEach((head) => this.addSorting(head));
     this.rows.forEach((row) => this.addSelecting(row, on));
@@ -25,7 +30,7 @@ class EdgeTable {
     const cell = row.cells[0];
     const button = make("button", { type: "button", class: "pick", "aria-pressed": "false" }, ...cell.childNodes);
     cell.append(button);
-    row.addEventListener("click", () => on.edge(number));
+    for (const line of this.lines.get(row)) line.addEventListener("click", () => on.edge(number));
   }
 
   valueOf(row, key) {
@@ -54,7 +59,7 @@ class EdgeTable {
 
   arrange(rows) {
     this.rows = rows;
-    this.body.append(...rows);
+    this.body.append(...rows.flatMap((row) => this.lines.get(row)));
   }
 
   reset() {
@@ -65,9 +70,11 @@ class EdgeTable {
   show(edges, { edge, near }) {
     for (const row of this.rows) {
       const number = Number(row.dataset.edge);
-      row.hidden = !edges.has(number);
-      row.classList.toggle("faded", Boolean(near) && !near.edges.has(number));
-      row.classList.toggle("selected", number === edge);
+      for (const line of this.lines.get(row)) {
+        line.hidden = !edges.has(number);
+        line.classList.toggle("faded", Boolean(near) && !near.edges.has(number));
+        line.classList.toggle("selected", number === edge);
+      }
       row.querySelector(".pick").setAttribute("aria-pressed", String(number === edge));
     }
   }

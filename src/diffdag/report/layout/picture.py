@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from diffdag._base.words import plural
 from diffdag.report.format import by_size, ends, kind_words, printable
 from diffdag.report.layout.grid import Link
 from diffdag.report.layout.layout import Layout, Point, arrange
@@ -49,8 +50,7 @@ class Picture:
         self.edges = by_size(result.edge_list)[:MOST_EDGES]  # the largest first
         self.unresolved = set(result.unresolved)
         taking_part = set(ends(self.edges)) | self.unresolved
-        # What stands in place of a picture where there is nothing to draw.
-        self.nothing = "no effect changed, but variables did" if result.changed_nodes else "no change found"
+        self.nothing = changes_words(result)  # in place of a picture where there is nothing to draw
         self.names = [name for name in causes_first(result) if name in taking_part]
         self.own = result.changed_nodes.intersection(self.names) - self.unresolved  # changed themselves
         # Lines of text in the variables' boxes, and the boxes' widths and heights.
@@ -104,6 +104,13 @@ class Picture:
             x += step
         foot = y + LINE_HEIGHT + 22.0 if items else 0.0
         return [item._replace(y=y - item.y) for item in items], foot
+
+
+def changes_words(result: Difference) -> str:
+    """How many effects changed, or whether anything else did."""
+    if result.edge_list:
+        return plural(len(result.edge_list), "change")
+    return "no effect changed, but variables did" if result.changed_nodes else "no change found"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

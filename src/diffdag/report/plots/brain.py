@@ -21,7 +21,7 @@ from diffdag._base.checks import check_option
 from diffdag._base.errors import InputError
 from diffdag._base.words import join_names, plural
 from diffdag.report.format import ends, kind_words
-from diffdag.report.layout.picture import FONT_SIZE, line_kind, opacity, strokes, text_width
+from diffdag.report.layout.picture import FONT_SIZE, changes_words, line_kind, opacity, strokes, text_width
 from diffdag.report.layout.theme import DASHES, Theme, ThemeName, theme_called
 from diffdag.report.plots.brain_outline import AROUND, VIEWS, View, draw_outline, outline_of
 from diffdag.report.plots.chart import LABEL, SMALL, axes_for, short, silence_missing_glyphs
@@ -86,7 +86,7 @@ def plot_brain(
     if lost := len(result.edge_list) - len(edges):
         title += f";\n{plural(lost, 'change')} at regions without a place not drawn"
     ax.set_title(title, fontsize=LABEL, color=colours.ink, parse_math=False)
-    _write_legend(ax, colours, edges)
+    _write_legend(ax, colours, edges, changes_words(result))
     silence_missing_glyphs(ax)
     return ax
 
@@ -160,14 +160,13 @@ def _draw_dots(ax: Axes, look: BrainLook, names: Sequence[str], size: float) -> 
 def _draw_edge(ax: Axes, look: BrainLook, edge: Edge, width: float, point: float, **plain: Any) -> None:
     """A curved arrow; without a head where the direction is open."""
     curve = bow(*look.at([edge.source, edge.target]))
-    # Off the dots at both ends, and a head's length off the tip.
-    gap, head = 3.0 * point, (4.0 + 2.0 * width) * point if edge.directed else 0.0
+    # Off the dots at both ends, and a head's length off the tip; the head leaves room for the line.
+    gap, length = 3.0 * point, float(np.linalg.norm(curve[-1] - curve[0]))
+    head = min((4.0 + 2.0 * width) * point, 0.6 * (length - 2 * gap)) if edge.directed else 0.0
     from_start, from_end = (np.linalg.norm(curve - end, axis=1) for end in (curve[0], curve[-1]))
     inner = curve[(from_start >= gap) & (from_end >= gap + 0.8 * head)]
-    if np.linalg.norm(curve[-1] - curve[0]) < 2 * gap:
+    if length < 2 * gap or len(inner) < 2:
         return  # one region hides the other
-    if len(inner) < 2:
-        inner = curve[len(curve) // 3 : len(curve) // 2]
     kind = line_kind(edge)
     colour, line = look.theme.kinds[kind], {"linewidth": width, "linestyle": _dashes(kind, width)}
     ax.add_patch(PathPatch(Path(inner), facecolor="none", edgecolor=colour, capstyle="butt", **line, **plain))
@@ -237,9 +236,9 @@ def edge_samples(theme: Theme, edges: Sequence[Edge]) -> list[Line2D]:
     return [Line2D([], [], label=words, **look) for words, look in looks.items()]
 
 
-def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge]) -> None:
+def _write_legend(ax: Axes, theme: Theme, edges: Sequence[Edge], nothing: str) -> None:
     if not edges:
-        ax.text(0.5, 0.0, "no change found", ha="center", va="top", color=theme.ink, transform=ax.transAxes)
+        ax.text(0.5, 0.0, nothing, ha="center", va="top", color=theme.ink, transform=ax.transAxes)
         return
     columns = int(ax.get_window_extent().width * 72 / ax.figure.dpi / ITEM)
     ax.legend(

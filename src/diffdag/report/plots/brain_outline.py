@@ -1,4 +1,4 @@
-"""The outline of a brain, from the places of its regions, seen from several sides."""
+"""The outline of a brain around the places of its regions, seen from several sides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Polygon
-from scipy.ndimage import gaussian_filter1d
 
 from diffdag._base.arrays import FloatArray
 from diffdag.report.layout.theme import Theme
@@ -50,22 +49,20 @@ def outline_of(places: FloatArray, view: View) -> FloatArray:
 
 
 def outline(points: FloatArray) -> FloatArray:
-    """A smooth closed curve around points: seen from their middle, how far they reach in each direction.
+    """An ellipse around points, as wide to as high as they are: the same shape for few regions and for many.
 
     >>> corners = np.array([[-50.0, -50], [-50, 50], [50, -50], [50, 50]])
     >>> curve = outline(corners)
     >>> bool(np.linalg.norm(curve, axis=1).min() > 50), bool(np.abs(curve).max() < 80)
     (True, True)
     """
-    centre = (points.min(axis=0) + points.max(axis=0)) / 2
-    steps = points - centre
-    distance, angle = np.hypot(*steps.T), np.arctan2(steps[:, 1], steps[:, 0])
+    low, high = points.min(axis=0), points.max(axis=0)
+    axes = (high - low) / 2
+    axes = np.maximum(axes, max(0.4 * axes.max(), 1.0))  # where regions are in a line, or at one place
+    farthest = np.hypot(*((points - (low + high) / 2) / axes).T).max()
     turn = np.radians(np.arange(-180, 180))
-    facing = np.clip(np.cos(turn[:, None] - angle[None]), 0, None)
-    reach = gaussian_filter1d((distance * facing**2).max(axis=1), sigma=11, mode="wrap")
-    there = np.interp(angle, turn, reach, period=2 * np.pi)
-    reach = reach + max(0.0, float((distance - there).max())) + MARGIN
-    curve: FloatArray = centre + reach[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
+    around = np.column_stack([np.cos(turn), np.sin(turn)])
+    curve: FloatArray = (low + high) / 2 + (farthest * axes + MARGIN) * around
     return curve
 
 

@@ -9,9 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from diffdag._base.words import plural
 from diffdag.report.format import printable
-from diffdag.report.layout.picture import LINE_HEIGHT, MARGIN, Picture, all_changes, legend_end, text_width
+from diffdag.report.layout.picture import (
+    LINE_HEIGHT,
+    MARGIN,
+    Picture,
+    all_changes,
+    changes_words,
+    legend_end,
+    text_width,
+)
 from diffdag.report.layout.theme import ThemeName, theme_called
 from diffdag.report.plots.difference import Brush
 
@@ -28,7 +35,7 @@ TITLE_CHARACTERS = 40
 def plot_conditions(result: Differences, *, theme: ThemeName = "light") -> Figure:
     """Draw the difference DAG of each comparison; `ConditionsResult.plot` says how to read it."""
     colours, whole = theme_called(theme), Picture(all_changes(result))
-    titles = [_title(pair, len(one.edge_list)) for pair, one in result.pairs.items()]
+    titles = [_title(pair, changes_words(one)) for pair, one in result.pairs.items()]
     grid = _Grid(whole, titles)
     legend, foot = whole.legend_within(grid.width)
     width = max([grid.width, *map(legend_end, legend)])
@@ -80,10 +87,9 @@ def _axes(figure: Figure, box: tuple[float, float, float, float], page: tuple[fl
     return ax
 
 
-def _title(pair: tuple[str, str], changes: int) -> list[str]:
+def _title(pair: tuple[str, str], changes: str) -> list[str]:
     first, second = map(printable, pair)
-    count = plural(changes, "change") if changes else "no change found"
-    return [*textwrap.wrap(f"From {first} to {second}", TITLE_CHARACTERS, break_on_hyphens=False), count]
+    return [*textwrap.wrap(f"From {first} to {second}", TITLE_CHARACTERS, break_on_hyphens=False), changes]
 
 
 def _draw_frame(brush: Brush, size: tuple[float, float], title: list[str]) -> None:
