@@ -598,3 +598,11 @@ def test_results_are_copied_and_sent_to_other_processes():
         assert type(again) is type(result)
         assert again == result
         assert again.summary() == result.summary()
+
+
+@pytest.mark.parametrize("call", [dd.fit_conditions, dd.settings_path])
+def test_a_model_is_an_estimator(call):
+    table = np.random.default_rng(4).standard_normal((50, 3))
+    tables = ({"a": table, "b": table},) if call is dd.fit_conditions else (table, table)
+    with pytest.raises(dd.InputError, match="model must be a DifferenceDAG; it is 'order'"):
+        call(*tables, model="order")

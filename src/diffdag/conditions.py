@@ -15,7 +15,7 @@ from diffdag._base.errors import InputError
 from diffdag._base.parallel import one_blas_thread
 from diffdag._base.progress import Progress, ProgressCallback, progress_callback, show_progress
 from diffdag._base.words import Option, join_names, named, plural, using
-from diffdag.estimator import ESTIMATING, DifferenceDAG
+from diffdag.estimator import ESTIMATING, DifferenceDAG, as_model
 from diffdag.ordersearch.screen import ROWS_PER_VARIABLE
 from diffdag.ordersearch.search import search_jointly
 from diffdag.pipeline import ModelOptions, Prepared
@@ -107,7 +107,7 @@ def fit_conditions(
             f"conditions need names and are a {type(tables).__name__}; give a dict, {{name: table}}"
         )
     compared = _comparisons(list(tables), reference)
-    model = model or DifferenceDAG()
+    model = as_model(model)
     options, wanted = model.model_options(), model.assessment(journal)
     _check_options(options, wanted, tables)
     reduced = any(isinstance(table, Moments) for table in tables.values())

@@ -356,3 +356,12 @@ class DifferenceDAG:
         self.feature_names_in_ = np.array(result.variables, dtype=object)
         self.n_features_in_ = len(result.variables)
         return self
+
+
+def as_model(model: object) -> DifferenceDAG:
+    """The model that another function was given, or else the default one."""
+    if model is None:
+        return DifferenceDAG()
+    if not isinstance(model, DifferenceDAG):
+        raise InputError(f"model must be a DifferenceDAG; it is {model!r}")
+    return model

@@ -13,7 +13,7 @@ from diffdag._base.checks import check_fits
 from diffdag._base.errors import InputError
 from diffdag._base.progress import Advance, Progress, Unthrottled
 from diffdag._base.words import Option, named
-from diffdag.estimator import DifferenceDAG
+from diffdag.estimator import DifferenceDAG, as_model
 from diffdag.pipeline import (
     ModelOptions,
     Refit,
@@ -93,7 +93,7 @@ def resample_fits(
     """
     if isinstance(first, Moments) or isinstance(second, Moments):
         raise InputError("moments cannot be resampled; give the two tables of rows")
-    model = model or DifferenceDAG()
+    model = as_model(model)
     options = model.model_options()
     tables = align_tables(first, second, columns=columns, drop=drop, levels=levels, **model.alignment())
     _check_options(model, options, tables)
@@ -164,7 +164,7 @@ def settings_path(
     >>> path.edges[["from", "to", "share", "in_default"]].values.tolist()
     [[0.5, 2.0, 1.0, True]]
     """
-    model = model or DifferenceDAG()
+    model = as_model(model)
     options = model.model_options()
     given = {"penalty": penalties, "threshold": thresholds}
     check_path_options(options.method, by, given, fits)

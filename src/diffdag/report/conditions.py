@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from diffdag._base.words import plural
 from diffdag.report import format as fmt
 from diffdag.report.layout.picture import line_kind
-from diffdag.report.words import beside_lines, evidence_lines, warnings_of
+from diffdag.report.words import DEPENDENT, beside_lines, evidence_lines, warnings_of
 from diffdag.trust.contradictions import contradictions, opposite_arrows
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def headline(result: Differences) -> str:
         words = f"{none} in {where}: 0 of {result.possible} possible edges changed"
     failed = {name for one in result.pairs.values() for name, _ in warnings_of(one)}
     if "independent rows" in failed and (edges or moved):
-        words += "; rows resemble those before them, and some of it may be chance"
+        words += f"; {DEPENDENT}"
     return words
 
 

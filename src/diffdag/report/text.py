@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from diffdag._base.words import plural
 from diffdag.report import format as fmt
 from diffdag.report.words import (
+    DEPENDENT,
     against,
     beside_lines,
     difference_words,
@@ -48,7 +49,7 @@ def headline(
         words += f"; {len(result.left_out)} more found, not sure enough to be listed"
     dependent = any(own.name == "independent rows" and not own.passed for own in result.checks)
     if dependent and not words.startswith("No change"):
-        words += "; rows resemble those before them, and some of it may be chance"
+        words += f"; {DEPENDENT}"
     if not result.switch_list:
         return words
     off = [f"{name(own.variable)} {fmt.printable(own.words(result.labels))}" for own in result.switch_list]

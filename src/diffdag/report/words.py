@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = "confidence: probability that something changed between the two"
 DIRECTION = "direction: that the arrow is right, if so"
+DEPENDENT = "rows resemble those before them, and some of it may be chance"
 WEAK = f". A q above {LIKELY} does not bear it out: it is about all of a variable, which is harder to see"
 NODES_SHOWN = 40  # variables in the table of those that changed
 SUPPORT = {
