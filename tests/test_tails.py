@@ -55,7 +55,8 @@ def test_penalties_are_where_the_tests_reach_their_level(n1, n2, p):
         one, two = quantile(other / 2, free1, free2) * free1, free2
         both = rows / 2 * np.log((one + two) / rows)
         ratios.append(free / rows * (both - n1 / 2 * np.log(one / n1) - n2 / 2 * np.log(two / n2)))
-    np.testing.assert_allclose(variance, np.maximum(*ratios), rtol=1e-12)
+    # With a million rows, logarithms of likelihoods that cancel leave so many digits.
+    np.testing.assert_allclose(variance, np.maximum(*ratios), rtol=1e-9)
 
 
 def test_p_values():

@@ -138,15 +138,19 @@ class TestCommandLine:
         command = ["fit", *tables, "--jobs", "1", "--out", str(out)]
         assert cli.run(command) == 0
         before = files(out)
-        for number in (1, 3, 5):
+        kinds = set()
+        for number in (1, 3, 5, 7):  # the first while it is tried whether the folder takes files
             capsys.readouterr()
             with failing(out, number, errno.EROFS, forever=True):
                 assert cli.run([*command, "--noise", "equal"]) == 2
             said = capsys.readouterr().err
-            assert said.startswith(f"diffdag: error: '{out}")
-            assert said.endswith("Read-only file system; check the path and its permissions\n")
+            early = said.startswith(f"diffdag: error: --out '{out}': nothing can be written to '{out}'")
+            late = said.endswith("Read-only file system; check the path and its permissions\n")
+            assert early is not (late and said.startswith(f"diffdag: error: '{out}"))
+            kinds.add(early)
             assert said.count("\n") == 1
             assert files(out) == before
+        assert kinds == {True, False}
         assert cli.run([*command, "--noise", "equal"]) == 0
         assert files(out) != before
 

@@ -47,7 +47,7 @@ def place(tmp_path_factory):
     with process.stdout:
         yield Place(process.stdout.readline().strip(), folder)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=20) == 130
 
 
 @pytest.fixture

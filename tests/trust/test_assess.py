@@ -238,7 +238,9 @@ class TestFalseDiscoveries:
         kept = control_false_edges(answer(edges, noise=(NoiseChange("c"),)), 0.05)
         assert kept.invariant == ()  # what is not sure enough is not shown to be unchanged
         assert kept.left_out == tuple(edges[1:])
-        assert kept.summary().startswith("1 of 30 possible edges changed; 2 more found, not sure enough")
+        assert kept.summary().startswith(
+            "1 of 30 possible edges changed: a -> b changed (confidence >99%); 2 more found"
+        )
         assert "Found, but not sure enough to be listed:\nc -> d" in kept.summary()
         assert kept.order == (("a",), ("b",))
         assert "2 edges left out" in kept.notes[-1]
@@ -407,7 +409,7 @@ class TestReport:
 
     def test_a_change_of_noise_alone_is_no_lack_of_change(self):
         noisy = replace(RICH, edge_list=(), invariant=NAMES, order=(), stability=None)
-        assert noisy.summary().startswith("No effect changed, but the noise of c and the mean of d did")
+        assert noisy.summary().startswith("No effect changed, but the noise of c and the intercept of d did")
         assert noisy.invariant == tuple(name for name in NAMES if name not in "cd")
         assert {noisy.to_networkx().nodes[name]["role"] for name in "cd"} == {"changed"}
         assert "Invariant (take no part): a, b, e, f\n" in noisy.summary() + "\n"

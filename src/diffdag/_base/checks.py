@@ -6,7 +6,7 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -90,6 +90,14 @@ def check_rng(rng: object) -> None:
         raise InputError(
             named("rng"), f" must be a whole number, 0 or larger, a Generator or None; it is {rng!r}"
         )
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The generator of a seed, or of what else numpy makes one from."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise InputError(named("rng"), f" must be a seed, a Generator or None; it is {rng!r}") from None
 
 
 def check_whole(name: str, value: object, *, least: int, most: float = math.inf, none_ok: bool = False) -> None:

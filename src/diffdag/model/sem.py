@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from diffdag._base.arrays import FloatArray
-from diffdag._base.checks import check_option, check_rng, check_text, check_whole, default_names
+from diffdag._base.checks import check_option, check_text, check_whole, default_names, generator
 from diffdag._base.errors import InputError
 from diffdag.tables.moments import Moments
 
@@ -131,9 +131,8 @@ class LinearSEM:
     def sample(self, n: int, rng: RNG = None) -> FloatArray:
         """Draw `n` independent rows; `rng` is a generator or a seed, and None draws other rows each time."""
         check_whole("n", n, least=1)
-        check_rng(rng)
         shape = (int(n), len(self.names))
-        noise = _NOISE[self.noise](np.random.default_rng(rng), shape)
+        noise = _NOISE[self.noise](generator(rng), shape)
         return self._spread(self.intercepts + noise * np.sqrt(self.noise_variances))
 
     def sample_moments(self, n: int, rng: RNG = None) -> Moments:
@@ -144,10 +143,9 @@ class LinearSEM:
         """
         p = len(self.names)
         check_whole("n", n, least=1)
-        check_rng(rng)
         if self.noise != "gaussian" or n <= p:
             raise InputError("moments can be drawn for Gaussian noise and more rows than variables; use sample")
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         root = np.tril(rng.standard_normal((p, p)), -1)
         root[np.diag_indices(p)] = np.sqrt(rng.chisquare(n - 1 - np.arange(p)))
         scale = np.sqrt(self.noise_variances)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from diffdag._base.arrays import FloatArray, IndexArray
-from diffdag._base.checks import check_option, check_rng, check_whole, is_number, is_whole
+from diffdag._base.checks import check_option, check_whole, generator, is_number, is_whole
 from diffdag._base.errors import InputError
 from diffdag._base.words import named
 from diffdag.model.sem import RNG, LinearSEM, Noise, causal_order
@@ -119,9 +119,8 @@ def simulate_pair(
     """
     _check_simulation(p, neighbours, change, changes, weights, variances, variances_drawn)
     _check_epsilon(p, change if changes is None else changes, min_epsilon)
-    check_rng(rng)
     check_whole("max_tries", max_tries, least=1)
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     for _ in range(max_tries):
         before, after = _draw_weights(p, neighbours, change, changes, weights, rng)
         one = two = rng.choice(np.asarray(variances, float), p)
