@@ -47,7 +47,12 @@ def by(name: str, run: dict[str, Any] | None = None) -> str:
     """The command, date and commit of a run, of a benchmark or, without one, of `diffdag reproduce`."""
     if run is None:
         made = json.loads((RUNS / f"{name}.json").read_text(encoding="utf-8"))["made"]
-        when = "; ".join(dict.fromkeys("; ".join(made).split("; ")))
+        days: dict[str, dict[str, None]] = {}
+        for day, commit in (one.split(", commit ") for one in "; ".join(made).split("; ")):
+            days.setdefault(day, {})[commit] = None
+        when = "; ".join(
+            f"{day}, {'commit' if len(own) == 1 else 'commits'} {', '.join(own)}" for day, own in days.items()
+        )
     else:
         when = f"{run['date']}, commit {run['commit']}"
     return f"{SOURCES[name]}, {when}"
