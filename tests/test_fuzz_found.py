@@ -381,3 +381,12 @@ def test_other_ways_in_refuse_what_they_cannot_take():
 def test_a_penalty_that_vanishes_divides_nothing():
     first, second = np.random.default_rng(0).normal(size=(2, 30, 3))
     assert dd.DifferenceDAG(penalty=5e-324).fit(first, second).result_.edge_list
+
+
+def test_a_number_of_hidden_causes_beside_groups(tmp_path, capsys):
+    rows = np.random.default_rng(1).standard_normal((120, 8))
+    table = pd.DataFrame(rows, columns=list("abcdefgh")).assign(dose=np.repeat(["low", "high"], 60))
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "1"]) == 0
+    assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "a,dose"]) == 2
+    assert "--adjust names 'dose', by which --group splits the rows" in capsys.readouterr().err

@@ -116,7 +116,7 @@ def _check_roles(group: str | None, model: dict[str, Any]) -> None:
     """Refuse the column that names the conditions in another role."""
     for name in ("adjust", "cluster"):
         given = model[name]
-        if group is not None and group in ([given] if isinstance(given, str) else given or []):
+        if group is not None and group in (given if isinstance(given, list) else [given]):
             refuse(f"--{name} names '{group}', by which --group splits the rows; leave it out there")
 
 
