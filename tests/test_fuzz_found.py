@@ -384,8 +384,8 @@ def test_a_penalty_that_vanishes_divides_nothing():
 
 
 def test_a_number_of_hidden_causes_beside_groups(tmp_path, capsys):
-    rows = np.random.default_rng(1).standard_normal((120, 8))
-    table = pd.DataFrame(rows, columns=list("abcdefgh")).assign(dose=np.repeat(["low", "high"], 60))
+    rows = np.random.default_rng(1).standard_normal((120, 16))
+    table = pd.DataFrame(rows, columns=list("abcdefghijklmnop")).assign(dose=np.repeat(["low", "high"], 60))
     table.to_csv(tmp_path / "rows.csv", index=False)
     assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "1"]) == 0
     assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "a,dose"]) == 2
