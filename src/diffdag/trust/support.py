@@ -67,9 +67,7 @@ class Reading:
     overlap: float  # of the ranges of the source, and of what its effect depends on: a share of rows
     left: float  # share of the change that is left with shared curves
     stderr: float  # and its robust standard error
-    apart: str = (
-        ""  # the column on which the effect depends whose ranges hardly overlap, if it is not the source
-    )
+    apart: str = ""  # a column on which the effect depends, not the source, whose ranges hardly overlap
 
 
 def with_support(edges: Sequence[Edge], readings: Sequence[Reading]) -> tuple[Edge, ...]:
