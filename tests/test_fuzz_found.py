@@ -24,7 +24,8 @@ from diffdag._base.errors import InputError
 from diffdag.app.serve.preview import group_columns
 from diffdag.refits import settings_path
 from diffdag.report.graphs import to_dot
-from diffdag.results.records import Check, Edge
+from diffdag.report.html.page import render_page
+from diffdag.results.records import Check, Edge, UnitEffect
 from diffdag.tables.align import align_tables
 from diffdag.tables.columns import Source
 from diffdag.tables.moments import Moments
@@ -390,3 +391,10 @@ def test_a_number_of_hidden_causes_beside_groups(tmp_path, capsys):
     assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "1"]) == 0
     assert cli.run(["fit", str(tmp_path / "rows.csv"), "--group", "dose", "--adjust", "a,dose"]) == 2
     assert "--adjust names 'dose', by which --group splits the rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [1e308, 5e-324])
+def test_effects_of_units_of_any_size_are_drawn(size):
+    edge = Edge("a", "b", change="added", weight_first=-size, weight_second=size, delta=-2e-324, stderr=1.0)
+    units = tuple(UnitEffect("a", "b", k, "donor", f"u{k}", 9, way * size, size) for k, way in ((1, -1), (2, 1)))
+    assert "<svg" in render_page(graph(["a", "b"], [edge], unit_effects=units))

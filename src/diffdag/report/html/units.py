@@ -18,6 +18,7 @@ WIDTH, LEFT, RIGHT, TOP, BOTTOM = 300.0, 76.0, 12.0, 6.0, 22.0
 LINE, LEAST_LINE, TALLEST = 15.0, 3.0, 620.0
 ERRORS = 2  # standard errors that lines reach to either side
 LETTERS = 12  # of the name of a unit
+FARTHEST = 1e150  # that is drawn
 
 
 def unit_charts(result: Difference) -> list[dict[str, Any]]:
@@ -34,12 +35,12 @@ def unit_charts(result: Difference) -> list[dict[str, Any]]:
 
 def _chart(edge: Edge, effects: list[UnitEffect]) -> dict[str, Any]:
     """Places of points and lines; conditions one below the other."""
-    weights = [effect.weight or 0.0 for effect in effects]
-    reach = [ERRORS * (effect.stderr or 0.0) for effect in effects]
-    known = [weight for weight in (edge.weight_first, edge.weight_second) if weight is not None]
+    weights = [_bounded(effect.weight) for effect in effects]
+    reach = [ERRORS * _bounded(effect.stderr) for effect in effects]
+    known = [_bounded(weight) for weight in (edge.weight_first, edge.weight_second) if weight is not None]
     low = min(*known, *(w - r for w, r in zip(weights, reach, strict=True)), 0.0)
     high = max(*known, *(w + r for w, r in zip(weights, reach, strict=True)), 0.0)
-    wide = (high - low) or 1.0
+    wide = high - low if high - low > 1 / FARTHEST else 1.0
 
     def place(value: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / wide, 1)
@@ -64,18 +65,23 @@ def _chart(edge: Edge, effects: list[UnitEffect]) -> dict[str, Any]:
         "width": WIDTH,
         "height": bottom + BOTTOM,
         "bottom": bottom,
-        "ticks": [{"x": place(value), "says": f"{value:.3g}"} for value in _ticks(low, high)],
+        "ticks": [{"x": place(value), "says": f"{value:.3g}"} for value in _ticks(low, low + wide)],
         "means": [
-            {"side": side, "x": place(weight)}
+            {"side": side, "x": place(_bounded(weight))}
             for side, weight in (("first", edge.weight_first), ("second", edge.weight_second))
             if weight is not None
         ],
     }
 
 
+def _bounded(value: float | None) -> float:
+    """A number of which sums and differences are finite; nothing is zero."""
+    return max(-FARTHEST, min(FARTHEST, value or 0.0))
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """Three to six round numbers between two."""
-    step = 10.0 ** math.floor(math.log10((high - low) or 1.0))
+    step = 10.0 ** math.floor(math.log10(high - low))
     for part in (1.0, 0.5, 0.2, 0.1):
         start = math.ceil(low / (step * part) - 1e-9)
         stop = math.floor(high / (step * part) + 1e-9)
