@@ -28,7 +28,7 @@ ROOMS = (
 )  # fmt: skip
 DOORS = {"__init__.py", "__main__.py"}  # open everything, and nobody imports from them but for the version
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
-LINES = 41_640
+LINES = 41_660
 LONGEST_COPY = 12
 
 

@@ -8,6 +8,8 @@ import io
 import warnings
 import zipfile
 
+import anndata as ad
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -396,5 +398,21 @@ def test_a_number_of_hidden_causes_beside_groups(tmp_path, capsys):
 @pytest.mark.parametrize("size", [1e308, 5e-324])
 def test_effects_of_units_of_any_size_are_drawn(size):
     edge = Edge("a", "b", change="added", weight_first=-size, weight_second=size, delta=-2e-324, stderr=1.0)
-    units = tuple(UnitEffect("a", "b", k, "donor", f"u{k}", 9, way * size, size) for k, way in ((1, -1), (2, 1)))
+    units = tuple(
+        UnitEffect("a", "b", k, "donor", f"u{k}", 9, way * size, size) for k, way in ((1, -1), (2, 1))
+    )
     assert "<svg" in render_page(graph(["a", "b"], [edge], unit_effects=units))
+
+
+def test_a_name_that_claims_to_be_longer_than_its_file(tmp_path):
+    """HDF5 takes as much memory as a text claims to need."""
+    cells = ad.AnnData(np.ones((4, 3), np.float32), var=pd.DataFrame(index=["a", "b", "c"]))
+    path = tmp_path / "cells.h5ad"
+    cells.write_h5ad(path)
+    read_table(path)
+    with h5py.File(path) as file:
+        start = file["var/_index"].id.get_offset()
+    data = bytearray(path.read_bytes())
+    data[start : start + 4] = (1 << 30).to_bytes(4, "little")
+    path.write_bytes(data)
+    refused(path, "'/var/_index' of .* claims more text than the file holds")

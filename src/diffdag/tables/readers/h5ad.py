@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 22  # values read at a time
 COPIES = 4  # of a table that a fit holds at the same time
 RAW = "raw"
+# How HDF5 stores a text of any length: its length, and where it is.
+_TEXT = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 MOST_SWITCHED = 100  # genes that vary in one table only that are looked at
 
 
@@ -171,6 +173,9 @@ def read_cells(path: Path, layer: str | None = None, genes: str | None = None) -
     if "var" not in file or "obs" not in file:
         raise InputError(f"file '{path}' was not written by AnnData; check the export")
     place = _place(file, layer, path)
+    for group in ("var", "obs", "raw/var"):
+        if group in file:
+            _check_texts(file[group], path)
     var = read_elem(file["var"])
     names = read_elem(file["raw/var"]).index if place == "raw/X" else var.index
     stored = file[place]
@@ -180,6 +185,22 @@ def read_cells(path: Path, layer: str | None = None, genes: str | None = None) -
         return cells
     chosen = _marked(var, genes, path)
     return cells.keep(np.array([name in chosen for name in cells.names], dtype=bool))
+
+
+def _check_texts(group: Any, path: Path) -> None:
+    """Refuse texts that claim to be longer than the file: HDF5 would take the memory before it finds out."""
+    size = path.stat().st_size
+    for item in group.values():
+        if hasattr(item, "values"):
+            _check_texts(item, path)
+        elif (item.dtype.metadata or {}).get("vlen") is str and (start := item.id.get_offset()) is not None:
+            with path.open("rb") as file:
+                file.seek(start)
+                heads = np.frombuffer(file.read(item.id.get_storage_size()), _TEXT)
+            if int(heads["length"].sum(dtype=np.int64)) > size:
+                raise InputError(
+                    f"'{item.name}' of '{path}' claims more text than the file holds; check the export"
+                )
 
 
 def _place(file: Any, layer: str | None, path: Path) -> str:
